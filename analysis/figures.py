@@ -1,0 +1,369 @@
+"""What do the verdicts look like? Draws the report's numbers and computes none.
+
+Every figure is a function of the report mapping and returns a Drawing, or None where the report
+has nothing for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+from analysis import words
+from analysis.budget_figures import expected_best, ledger, parallel, slices, trade_off
+from analysis.style import (
+    GREY,
+    MARGIN_FILL,
+    MOST_FACETS,
+    PALE,
+    RC,
+    WIDTH,
+    Drawing,
+    grid,
+    listed,
+    look,
+    percent_axis,
+    short,
+)
+
+MOST_FOREST_ROWS = 30
+MOST_METRICS = 4
+
+
+def draw(report: dict[str, Any]) -> list[Drawing]:
+    """All figures of a report, in reading order."""
+    with mpl.rc_context(RC):
+        drawings = [forest(report)]
+        drawings += [estimates(report, metric) for metric in _metrics(report)[:MOST_METRICS]]
+        drawings += [learning(report), advantage(report), ranks(report), trade_off(report)]
+        drawings += [ledger(report), expected_best(report), slices(report), parallel(report)]
+    return [drawing for drawing in drawings if drawing is not None]
+
+
+def forest(report: dict) -> Drawing | None:
+    """Mean differences with their intervals; the margin is shaded."""
+    rows = [c for c in report["comparisons"] if c["ci_low"] is not None]
+    declared = [c for c in rows if c["declared"]]
+    rows = (declared or rows)[:MOST_FOREST_ROWS]
+    rows = [c for c in rows if words.is_percent(c["metric"]) == words.is_percent(rows[0]["metric"])]
+    if not rows:
+        return None
+    figure = Figure(figsize=(WIDTH, 1.0 + 0.52 * len(rows)))
+    axes = figure.subplots()
+    margin = rows[0]["margin"]
+    if margin:
+        axes.axvspan(-margin, margin, color=MARGIN_FILL, zorder=0)
+    axes.axvline(0, color=GREY, linewidth=0.8, zorder=1)
+    filled = {"better": "black", "worse": "black", "equivalent": PALE}
+    for y, c in enumerate(rows):
+        axes.plot([c["ci_low"], c["ci_high"]], [y, y], color="black", linewidth=1.4)
+        axes.plot(
+            c["mean_difference"],
+            y,
+            "o",
+            color="black",
+            markersize=6,
+            markerfacecolor=filled.get(c["verdict"], "white"),
+        )
+        axes.annotate(c["verdict"], (1.02, y), xycoords=("axes fraction", "data"), va="center")
+    axes.set_yticks(range(len(rows)), [_row_label(c) for c in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    if words.is_percent(rows[0]["metric"]):
+        percent_axis(axes.xaxis)
+    axes.set_xlabel(
+        "difference"
+        + (
+            ", percentage points"
+            if words.is_percent(rows[0]["metric"])
+            else ", in the metric's unit"
+        )
+    )
+    alt = listed(
+        [
+            f"{_row_label(c, ' ')}: {words.difference(c['mean_difference'], c['metric'])} "
+            f"({words.interval(c['ci_low'], c['ci_high'], c['metric'])}), {c['verdict']}"
+            for c in rows
+        ]
+    )
+    shaded = " The shaded band is the margin of practical equivalence." if margin else ""
+    return Drawing(
+        "forest",
+        "answers",
+        "Differences between arms",
+        "Mean paired difference with its 95 % interval, one row per "
+        + ("declared claim." if declared else "pair of arms (exploratory).")
+        + shaded
+        + " Filled: better or worse; grey: equivalent; open: undecided.",
+        "Forest plot. " + alt + ".",
+        figure,
+    )
+
+
+def estimates(report: dict, metric: str) -> Drawing | None:
+    """Every seed's score in every arm, paired by a line, with means and intervals."""
+    cells = [a for a in report["arms"] if a["metric"] == metric]
+    conditions = _conditions(report, cells)
+    if not conditions:
+        return None
+    arms = report["design"]["arms"]
+    figure, panels = grid(len(conditions))
+    for panel, condition in zip(panels, conditions, strict=False):
+        own = {a["arm"]: a for a in cells if a["condition"] == condition}
+        _paired_lines(panel, own, arms)
+        for x, arm in enumerate(arms):
+            if arm not in own:
+                continue
+            a, style = own[arm], look(x)
+            panel.plot(
+                np.full(a["n"], x),
+                a["values"],
+                linestyle="none",
+                marker=style["marker"],
+                color=style["color"],
+                markersize=4,
+                alpha=0.55,
+            )
+            if a["ci_low"] is not None:
+                panel.plot(
+                    [x + 0.22] * 2, [a["ci_low"], a["ci_high"]], color="black", linewidth=1.6
+                )
+            panel.plot(
+                x + 0.22,
+                a["mean"],
+                marker=style["marker"],
+                color="black",
+                markersize=6,
+                markerfacecolor=style["color"],
+            )
+        many = len(arms) > 4 or max(map(len, arms)) > 14
+        panel.set_xticks(
+            range(len(arms)),
+            [short(arm) for arm in arms],
+            rotation=30 if many else 0,
+            ha="right" if many else "center",
+        )
+        panel.set_xlim(-0.4, len(arms) - 0.4)
+        panel.set_title(_facet(condition))
+        if words.is_percent(metric):
+            percent_axis(panel.yaxis)
+    for panel in panels[::2]:
+        panel.set_ylabel(metric + (" (%)" if words.is_percent(metric) else ""))
+    alt = listed([f"{a['arm']}, {a['condition']}: mean {words.number(a['mean'])}" for a in cells])
+    return Drawing(
+        f"estimates-{_metrics(report).index(metric) + 1}",
+        "estimates",
+        metric,
+        "Each thin line is a seed, followed through the arms; beside the points stand the mean and"
+        " its 95 % interval." + _left_out(cells, conditions),
+        f"Scores on {metric} by arm and seed. {alt}.",
+        figure,
+    )
+
+
+def learning(report: dict) -> Drawing | None:
+    """Mean learning curves with simultaneous bands, one panel per condition."""
+    metric = _curve_metric(report)
+    entries = [e for e in report["curves"] if e["metric"] == metric][:MOST_FACETS]
+    if not entries:
+        return None
+    arms = report["design"]["arms"]
+    figure, panels = grid(len(entries))
+    for panel, entry in zip(panels, entries, strict=True):
+        for arm in entry["arms"]:
+            style = look(arms.index(arm["arm"]))
+            every = max(1, len(arm["epochs"]) // 8)
+            panel.plot(
+                arm["epochs"],
+                arm["mean"],
+                label=short(arm["arm"]),
+                linewidth=1.5,
+                markersize=3.5,
+                markevery=every,
+                **style,
+            )
+            _band(panel, arm["epochs"], arm["low"], arm["high"], style["color"])
+        panel.set_title(_facet(entry["condition"]))
+        panel.set_xlabel("epoch")
+        if words.is_percent(metric):
+            percent_axis(panel.yaxis)
+    for panel in panels[::2]:
+        panel.set_ylabel(metric + (" (%)" if words.is_percent(metric) else ""))
+    panels[0].legend(loc="best", fontsize=8)
+    alt = listed(
+        [
+            f"{a['arm']}, {e['condition']}: from {words.number(a['mean'][0])} to "
+            f"{words.number(a['mean'][-1])} at epoch {a['epochs'][-1]:g}"
+            for e in entries
+            for a in e["arms"]
+            if a["mean"]
+        ]
+    )
+    return Drawing(
+        "curves",
+        "curves",
+        f"Learning curves: {metric}",
+        "Means over seeds. Bands are simultaneous: 95 % of them contain the whole true curve."
+        " x is epochs, not compute; arms may differ in seconds per epoch.",
+        f"Learning curves of {metric}. {alt}.",
+        figure,
+    )
+
+
+def advantage(report: dict) -> Drawing | None:
+    """Difference of learning curves with its band; epochs that max-T tells apart are marked."""
+    entries = [(e, p) for e in report["curves"] for p in e["pairs"]]
+    if not entries:
+        return None
+    entries = entries[:MOST_FACETS]
+    alpha = report["design"]["alpha_per_look"]
+    figure, panels = grid(len(entries), height=2.3)
+    described = []
+    for panel, (entry, pair) in zip(panels, entries, strict=True):
+        style = look(report["design"]["arms"].index(pair["b"]))
+        panel.axhline(0, color=GREY, linewidth=0.8)
+        panel.plot(pair["epochs"], pair["mean_difference"], color=style["color"], linewidth=1.5)
+        _band(panel, pair["epochs"], pair["low"], pair["high"], style["color"])
+        apart = [
+            (e, d)
+            for e, d, p in zip(
+                pair["epochs"], pair["mean_difference"], pair["p_max_t"], strict=True
+            )
+            if p <= alpha
+        ]
+        if apart:
+            panel.plot(*zip(*apart, strict=True), "o", color=style["color"], markersize=4)
+        panel.set_title(f"{short(pair['b'], 16)} − {short(pair['a'], 16)}{_after(entry)}")
+        panel.set_xlabel("epoch")
+        if words.is_percent(entry["metric"]):
+            percent_axis(panel.yaxis)
+        described.append(
+            f"{pair['b']} minus {pair['a']}, {entry['condition']}: apart at "
+            f"{len(apart)} of {len(pair['epochs'])} epochs"
+        )
+    for panel in panels[::2]:
+        panel.set_ylabel(
+            "difference" + (", points" if words.is_percent(entries[0][0]["metric"]) else "")
+        )
+    return Drawing(
+        "advantage",
+        "curves",
+        f"Difference of curves: {entries[0][0]['metric']}",
+        "Mean paired difference per epoch with a simultaneous 95 % band. Dots: epochs with max-T"
+        f" p ≤ {words.p_number(alpha)}, adjusted over all epochs of the curve (not over curves).",
+        "Differences of learning curves. " + listed(described) + ".",
+        figure,
+    )
+
+
+def ranks(report: dict) -> Drawing | None:
+    """Critical-difference diagram: mean ranks; a bar joins arms that Nemenyi cannot tell apart."""
+    rows = [o for o in report["omnibus"] if o["metric"] == _metrics(report)[0]][:3]
+    if not rows:
+        return None
+    arms = report["design"]["arms"]
+    k = max(len(o["mean_ranks"]) for o in rows)
+    figure = Figure(figsize=(WIDTH, len(rows) * (1.0 + 0.2 * k)))
+    panels = np.atleast_1d(figure.subplots(len(rows), 1))
+    for panel, row in zip(panels, rows, strict=True):
+        order = sorted(row["mean_ranks"], key=row["mean_ranks"].get)
+        bars = len(row["groups"])
+        for i, arm in enumerate(order):
+            x, y = row["mean_ranks"][arm], -0.5 * bars - 0.8 - 0.6 * i
+            style = look(arms.index(arm))
+            panel.plot([x, x], [0, y], color=PALE, linewidth=0.8, zorder=0)
+            panel.plot(x, 0, marker=style["marker"], color=style["color"], clip_on=False)
+            panel.text(x + 0.03, y, f"{short(arm)}  {x:.2f}", va="center", fontsize=8.5)
+        for i, group in enumerate(row["groups"]):
+            reach = [row["mean_ranks"][arm] for arm in group]
+            panel.plot(
+                [min(reach) - 0.02, max(reach) + 0.02],
+                [-0.5 * (i + 1)] * 2,
+                color="black",
+                linewidth=3,
+                solid_capstyle="butt",
+            )
+        panel.set_xlim(0.9, k + 0.6)
+        panel.set_ylim(-0.5 * bars - 0.9 - 0.6 * len(order), 0.2)
+        panel.xaxis.tick_top()
+        panel.set_xticks(range(1, k + 1))
+        panel.spines["top"].set_visible(True)
+        panel.spines[["left", "bottom"]].set_visible(False)
+        panel.set_yticks([])
+        panel.set_title(
+            f"{_facet(row['condition'])}   CD = {row['critical_difference']:.2f}", pad=8
+        )
+    alt = listed(
+        [
+            f"{o['condition']}: "
+            + ", ".join(f"{arm} {rank:.2f}" for arm, rank in o["mean_ranks"].items())
+            for o in rows
+        ]
+    )
+    return Drawing(
+        "ranks",
+        "secondary",
+        f"Mean ranks: {rows[0]['metric']}",
+        "Mean rank over seeds, 1 is best. A bar joins arms whose ranks lie within Nemenyi's"
+        " critical difference (CD). Secondary: it decides no claim.",
+        f"Critical-difference diagram of mean ranks. {alt}.",
+        figure,
+    )
+
+
+def _paired_lines(panel, own: dict, arms: list[str]) -> None:
+    for x, (left, right) in enumerate(zip(arms, arms[1:], strict=False)):
+        if left not in own or right not in own:
+            continue
+        there = dict(zip(own[right]["seeds"], own[right]["values"], strict=True))
+        for seed, value in zip(own[left]["seeds"], own[left]["values"], strict=True):
+            if seed in there:
+                panel.plot([x, x + 1], [value, there[seed]], color=PALE, linewidth=0.7, zorder=0)
+
+
+def _band(panel, epochs, low, high, colour) -> None:
+    low, high = (np.array([np.nan if v is None else v for v in side]) for side in (low, high))
+    panel.fill_between(epochs, low, high, color=colour, alpha=0.18, linewidth=0)
+
+
+def _metrics(report: dict) -> list[str]:
+    """Metrics of claims first, then the others, in the plan's order."""
+    present = list(dict.fromkeys(a["metric"] for a in report["arms"]))
+    claimed = [c["metric"] for c in report["comparisons"] if c["declared"]]
+    return list(dict.fromkeys([m for m in claimed if m in present] + present))
+
+
+def _curve_metric(report: dict) -> str | None:
+    tested = [e["metric"] for e in report["curves"] if e["pairs"]]
+    return (tested or [e["metric"] for e in report["curves"]] or [None])[0]
+
+
+def _conditions(report: dict, cells: list[dict]) -> list[str]:
+    own = {a["condition"] for a in cells}
+    return [c for c in report["design"]["conditions"] if c in own][:MOST_FACETS]
+
+
+def _left_out(cells: list[dict], drawn: list[str]) -> str:
+    rest = len({a["condition"] for a in cells} - set(drawn))
+    return f" {rest} more conditions are in the tables." if rest else ""
+
+
+def _facet(condition: str) -> str:
+    return "" if condition == "default" else short(condition, 40)
+
+
+def _after(entry: dict) -> str:
+    return "" if entry["condition"] == "default" else f", {short(entry['condition'], 14)}"
+
+
+def _row_label(c: dict, joint: str = "\n") -> str:
+    claim = f"{c['claim']}: " if c["claim"] else ""
+    where = "" if c["condition"] == "default" else f", {c['condition']}"
+    return (
+        f"{claim}{short(c['b'], 20)} − {short(c['a'], 20)}{joint}"
+        f"{short(words.base_metric(c['metric']) + where, 46)}"
+    )

@@ -1,0 +1,166 @@
+"""What did each arm cost, and was the contest equal?
+
+One row per arm from runs.csv: what was planned, started, failed, diverged, stopped early, finished
+and confirmed, and the epochs and device-seconds spent.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.table import TableError, read_table
+
+COLUMNS = (
+    "phase",
+    "arm",
+    "condition",
+    "seed",
+    "trial",
+    "status",
+    "epochs",
+    "planned_epochs",
+    "seconds",
+    "value",
+    "config",
+    "mlflow_run_id",
+    "failure",
+)
+STATUSES = ("planned", "running", "finished", "stopped", "diverged", "failed")
+# Budgets of two arms that differ by more than this are flagged on the report's first screen.
+TOLERATED = 0.05
+
+
+def read_runs(source: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
+    """The table of runs with all its columns, numbers as numbers; None stays None.
+
+    Raises:
+        TableError: no arm or status column, or an unknown phase or status.
+    """
+    if source is None:
+        return None
+    where = "runs table" if isinstance(source, pd.DataFrame) else str(source)
+    raw = read_table(source, what="runs")
+    missing = [column for column in ("phase", "arm", "status") if column not in raw]
+    if missing:
+        raise TableError(
+            f"no column {', '.join(missing)}",
+            where=where,
+            allowed=", ".join(COLUMNS),
+            try_="pass the runs.csv of the study",
+        )
+    runs = raw.reindex(columns=list(COLUMNS)).copy()
+    for column in ("phase", "arm", "condition", "status", "config", "mlflow_run_id", "failure"):
+        runs[column] = runs[column].astype(object).where(runs[column].notna(), "").map(str)
+    for column in ("trial", "epochs", "planned_epochs", "seconds", "value"):
+        runs[column] = pd.to_numeric(runs[column], errors="coerce").astype(float)
+    seeds = pd.to_numeric(runs["seed"], errors="coerce")
+    runs["seed"] = seeds.astype("Int64") if (seeds.dropna() % 1 == 0).all() else runs["seed"]
+    for column, allowed in (("phase", ("search", "confirm")), ("status", STATUSES)):
+        wrong = ~runs[column].isin(allowed)
+        if wrong.any():
+            row = runs.index[wrong][0]
+            raise TableError(
+                f"{column} is {runs.loc[row, column]!r}",
+                where=f"{where}, row {row}",
+                allowed=", ".join(allowed),
+                try_="correct the cell",
+            )
+    return runs
+
+
+def failures(runs: pd.DataFrame | None) -> dict[tuple[str, str, object], str]:
+    """(arm, condition, seed) -> diverged, failed or stopped, of confirmation runs."""
+    if runs is None:
+        return {}
+    broken = runs[
+        (runs["phase"] == "confirm")
+        & runs["status"].isin(["diverged", "failed", "stopped"])
+        & runs["seed"].notna()
+    ]
+    return {
+        (arm, condition or "default", seed): status
+        for arm, condition, seed, status in zip(
+            broken["arm"],
+            broken["condition"],
+            broken["seed"].tolist(),
+            broken["status"],
+            strict=True,
+        )
+    }
+
+
+def searched_seeds(runs: pd.DataFrame | None) -> set:
+    """Seeds that trials of the search phase used."""
+    if runs is None:
+        return set()
+    return set(runs.loc[runs["phase"] == "search", "seed"].dropna().tolist())
+
+
+def ledger(runs: pd.DataFrame | None) -> list[dict]:
+    """One mapping per arm, in order of first appearance."""
+    if runs is None:
+        return []
+    rows = []
+    for arm, own in runs.groupby("arm", sort=False):
+        search, confirm = (own[own["phase"] == phase] for phase in ("search", "confirm"))
+        by_status = own["status"].value_counts()
+        row = {"arm": arm, "planned": len(own), "started": int((own["status"] != "planned").sum())}
+        row |= {
+            status: int(by_status.get(status, 0))
+            for status in ("failed", "diverged", "stopped", "finished", "running")
+        }
+        row |= {
+            "confirmed": int((confirm["status"] == "finished").sum()),
+            "confirm_planned": len(confirm),
+            "search_planned": len(search),
+        }
+        for phase, part in (("search", search), ("confirm", confirm)):
+            row[f"{phase}_epochs"] = float(part["epochs"].sum())
+            row[f"{phase}_planned_epochs"] = float(part["planned_epochs"].sum())
+            row[f"{phase}_seconds"] = float(part["seconds"].sum())
+        row["epochs"] = row["search_epochs"] + row["confirm_epochs"]
+        row["seconds"] = row["search_seconds"] + row["confirm_seconds"]
+        rows.append(row)
+    return rows
+
+
+def budget_warnings(rows: list[dict]) -> list[str]:
+    """Where arms got unequal shares (over 5 % of trials, runs or epochs), in words."""
+    found = []
+    for key, what in (
+        ("search_planned", "planned search trials"),
+        ("search_planned_epochs", "planned search epochs"),
+        ("confirm_planned", "planned confirmation runs"),
+        ("confirm_planned_epochs", "planned confirmation epochs"),
+        ("search_epochs", "epochs spent in the search"),
+        ("confirm_epochs", "epochs spent in the confirmation"),
+    ):
+        amounts = {row["arm"]: row[key] for row in rows}
+        if len(amounts) < 2 or max(amounts.values()) <= 0:
+            continue
+        most, least = max(amounts, key=amounts.get), min(amounts, key=amounts.get)
+        gap = 1 - amounts[least] / amounts[most]
+        if gap > TOLERATED:
+            found.append(
+                f"Unequal budgets: {most} had {amounts[most]:g} {what}, "
+                f"{least} {amounts[least]:g} ({gap:.0%} fewer)."
+            )
+    return found
+
+
+def failure_warnings(rows: list[dict]) -> list[str]:
+    """Runs that broke down or never ran, in words."""
+    found = []
+    for row in rows:
+        broken = [f"{row[s]} {s}" for s in ("failed", "diverged") if row[s]]
+        if broken:
+            found.append(f"{row['arm']}: {' and '.join(broken)} of {row['planned']} runs.")
+        missing = row["confirm_planned"] - row["confirmed"]
+        if missing > 0:
+            found.append(
+                f"{row['arm']}: {row['confirmed']} of {row['confirm_planned']} "
+                "confirmation runs finished."
+            )
+    return found

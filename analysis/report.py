@@ -1,0 +1,188 @@
+"""What did the study find, and can every number of it be checked?
+
+`write_report` reads a table of results, answers the plan's claims and writes one folder: a
+self-contained HTML page, JSON, Markdown, CSV and LaTeX tables, SVG and PDF figures.
+
+    python -m analysis.report RESULTS.csv [--plan STUDY.yaml] [--out DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis import ledger
+from analysis.assemble import assemble, clean
+from analysis.plan import read_plan
+from analysis.render import render
+from analysis.table import TableError, read_results
+
+
+def write_report(
+    results: str | Path | pd.DataFrame,
+    *,
+    plan: str | Path | Mapping | None = None,
+    runs: str | Path | pd.DataFrame | None = None,
+    provenance: Mapping[str, Any] | None = None,
+    out: str | Path,
+    margin: float | None = None,
+    alpha: float | None = None,
+    chance: float | None = None,
+    percent: bool = False,
+) -> dict[str, Any]:
+    """Analyse a table of results and write the report's folder.
+
+    Args:
+        results: CSV, Parquet or frame with columns `arm, condition, seed, epoch, metric, value,
+            correct, total`; confirmation phase only. Accuracies are fractions in [0, 1].
+        plan: a study's YAML or mapping; None makes every comparison exploratory.
+        runs: runs.csv of the study or a frame, for ledger, failures and search analysis.
+        provenance: shown as it stands; `looks` lists the looks at the data before the planned
+            number of seeds.
+        out: folder to write; files of an earlier report in it are replaced.
+        margin, alpha, chance: override the plan's; another margin or alpha than the plan's makes
+            verdicts exploratory.
+        percent: accuracies of the table stand in percent.
+
+    Returns:
+        The report, as written to report.json.
+
+    Raises:
+        TableError: the table, the plan or the runs cannot be used; says what to do.
+    """
+    report = analyse(
+        results,
+        plan=plan,
+        runs=runs,
+        provenance=provenance,
+        margin=margin,
+        alpha=alpha,
+        chance=chance,
+        percent=percent,
+    )
+    render(report, Path(out))
+    return report
+
+
+def analyse(
+    results,
+    *,
+    plan=None,
+    runs=None,
+    provenance=None,
+    margin=None,
+    alpha=None,
+    chance=None,
+    percent=False,
+) -> dict[str, Any]:
+    """The report of `write_report` without writing anything."""
+    declared = read_plan(plan, margin=margin, alpha=alpha, chance=chance)
+    table_of_runs = ledger.read_runs(runs)
+    checked = read_results(
+        results,
+        percent=percent,
+        failures=ledger.failures(table_of_runs),
+        searched=ledger.searched_seeds(table_of_runs),
+    )
+    return assemble(checked, declared, table_of_runs, clean(dict(provenance or {})))
+
+
+def one_line_verdicts(report: Mapping[str, Any]) -> list[str]:
+    """Plain sentences for a terminal: one per claim, or one per comparison without a plan."""
+    if report["claims"]:
+        return [f"{claim['id']}: {claim['sentence']}" for claim in report["claims"]]
+    from analysis.words import finding
+
+    return [f"{c['verdict']}: {finding(c)}" for c in report["comparisons"]]
+
+
+def differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], *, tolerance: float = 1e-9
+) -> list[str]:
+    """Where two reports disagree, as `path: old -> new`; versions and provenance are left out.
+
+    Numbers agree within a relative tolerance.
+    """
+    skip = ("versions", "provenance")
+    return _differences(
+        {k: v for k, v in old.items() if k not in skip},
+        {k: v for k, v in clean(dict(new)).items() if k not in skip},
+        "",
+        tolerance,
+    )
+
+
+def _differences(old: Any, new: Any, path: str, tolerance: float) -> list[str]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        keys = list(dict.fromkeys([*old, *new]))
+        return [
+            line
+            for key in keys
+            for line in _differences(
+                old.get(key), new.get(key), f"{path}.{key}".lstrip("."), tolerance
+            )
+        ]
+    if isinstance(old, list) and isinstance(new, list):
+        if len(old) != len(new):
+            return [f"{path}: {len(old)} entries -> {len(new)} entries"]
+        return [
+            line
+            for i, (x, y) in enumerate(zip(old, new, strict=True))
+            for line in _differences(x, y, f"{path}[{i}]", tolerance)
+        ]
+    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (old, new))
+    same = math.isclose(old, new, rel_tol=tolerance, abs_tol=1e-12) if numbers else old == new
+    return [] if same else [f"{path}: {old!r} -> {new!r}"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit code: 0, or 2 for the user's input."""
+    parser = argparse.ArgumentParser(
+        prog="python -m analysis.report",
+        description="Verdicts and a report from a tidy table of results.",
+    )
+    parser.add_argument("results", help="CSV or Parquet: arm, condition, seed, metric, value, …")
+    parser.add_argument("--plan", help="a study's YAML with claims, margin, alpha")
+    parser.add_argument("--runs", help="runs.csv: budgets, failures and search trials")
+    parser.add_argument("--margin", type=float, help="differences below it are practically equal")
+    parser.add_argument("--chance", type=float, help="score of guessing, for runs that broke down")
+    parser.add_argument("--alpha", type=float, help="family-wise error (default: plan's or 0.05)")
+    parser.add_argument("--percent", action="store_true", help="accuracies stand in percent")
+    parser.add_argument("--out", default="report", help="folder to write (default: report)")
+    given = parser.parse_args(arguments)
+    try:
+        report = write_report(
+            given.results,
+            plan=given.plan,
+            runs=given.runs,
+            out=given.out,
+            margin=given.margin,
+            alpha=given.alpha,
+            chance=given.chance,
+            percent=given.percent,
+        )
+    except TableError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for warning in report["warnings"]:
+        print(f"warning: {warning}", file=sys.stderr)
+    for line in one_line_verdicts(report):
+        print(line)
+    print(f"report: {Path(given.out) / 'report.html'}")
+    return 0
+
+
+def dump(report: Mapping[str, Any]) -> str:
+    """report.json's text: nan-free, stable key order, one trailing newline."""
+    return json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

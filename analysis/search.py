@@ -1,0 +1,177 @@
+"""What did the search phase do, and how much of its best score was luck?
+
+Kept apart from the verdicts: the best of K trials is optimistic, so nothing here is a result.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+from scipy.special import comb
+
+from analysis.plan import Plan
+from analysis.statistics import RNG_SEED, describe
+from analysis.table import Results, higher_is_better
+
+FEWEST_FOR_IMPORTANCE = 8
+SEARCH_METRIC = "val/knn_top1"
+
+
+def search(runs: pd.DataFrame | None, results: Results, plan: Plan) -> list[dict]:
+    """One mapping per arm that was searched; empty without a search."""
+    if runs is None or not (runs["phase"] == "search").any():
+        return []
+    metric = plan.search_metric or SEARCH_METRIC
+    condition = plan.search_condition
+    trials = runs[runs["phase"] == "search"]
+    return [
+        _arm(arm, own, metric, condition, results) for arm, own in trials.groupby("arm", sort=False)
+    ]
+
+
+def expected_best(values: np.ndarray, *, higher: bool = True) -> np.ndarray:
+    """Expected best of k = 1..n trials drawn without replacement: the unbiased estimator.
+
+        E[best of k] = Σ_i x_(i) C(i - 1, k - 1)/C(n, k),  x_(1) <= ... <= x_(n)
+
+    Source: Tang et al. 2020, "Showing Your Work Doesn't Always Work", Eq. 4.
+
+    Args:
+        values: (n,) validation scores of trials that ran to their end.
+    """
+    x = np.sort(values if higher else -values)
+    n = len(x)
+    i = np.arange(1, n + 1)
+    best = np.array([(x * comb(i - 1, k - 1)).sum() / comb(n, k) for k in i])
+    return best if higher else -best
+
+
+def expected_best_biased(values: np.ndarray, *, higher: bool = True) -> np.ndarray:
+    """The same with replacement, Σ_i x_(i) ((i/n)ᵏ - ((i - 1)/n)ᵏ): biased low, for comparison.
+
+    Source: Dodge et al. 2019, "Show Your Work", Eq. 5-7.
+    """
+    x = np.sort(values if higher else -values)
+    n = len(x)
+    i = np.arange(1, n + 1)
+    best = np.array([(x * ((i / n) ** k - ((i - 1) / n) ** k)).sum() for k in i])
+    return best if higher else -best
+
+
+def importance(trials: list[dict]) -> dict:
+    """Which settings moved the score: permutation importance of a random forest, in R².
+
+    Only trials that ran to their end count; from 8 of them on. `fit` is the forest's R² out of
+    bag: near or below 0 the importances are noise.
+    """
+    done = [t for t in trials if t["status"] == "finished" and t["value"] is not None]
+    names = sorted({name for t in done for name in t["config"]})
+    names = [n for n in names if len({str(t["config"].get(n)) for t in done}) > 1]
+    if len(done) < FEWEST_FOR_IMPORTANCE or not names:
+        why = f"{len(done)} complete trials; {FEWEST_FOR_IMPORTANCE} are needed"
+        return {"fit": None, "reason": why if names else "no setting varies", "settings": []}
+    # sklearn takes a second to import, and only this needs it.
+    from sklearn.ensemble import RandomForestRegressor
+    from sklearn.inspection import permutation_importance
+
+    x = np.column_stack([_codes([t["config"].get(n) for t in done]) for n in names])
+    y = np.array([t["value"] for t in done])
+    forest = RandomForestRegressor(
+        200, oob_score=True, min_samples_leaf=2, random_state=RNG_SEED, n_jobs=1
+    ).fit(x, y)
+    shares = permutation_importance(forest, x, y, n_repeats=20, random_state=RNG_SEED, n_jobs=1)
+    rows = [
+        {"setting": name, "importance": float(mean), "sd": float(sd)}
+        for name, mean, sd in zip(
+            names, shares.importances_mean, shares.importances_std, strict=True
+        )
+    ]
+    rows.sort(key=lambda row: -row["importance"])
+    return {"fit": float(forest.oob_score_), "reason": None, "settings": rows}
+
+
+def _arm(arm, own, metric, condition, results) -> dict:
+    higher = higher_is_better(metric)
+    trials = [_trial(row) for row in own.to_dict("records")]
+    done = [t for t in trials if t["status"] == "finished" and t["value"] is not None]
+    values = np.array([t["value"] for t in done])
+    best = (max if higher else min)(done, key=lambda t: t["value"]) if done else None
+    unrun = own[own["status"] == "stopped"]
+    return {
+        "arm": arm,
+        "metric": metric,
+        "trials": trials,
+        "complete": len(done),
+        "expected_best": [float(v) for v in expected_best(values, higher=higher)] if done else [],
+        "expected_best_biased": (
+            [float(v) for v in expected_best_biased(values, higher=higher)] if done else []
+        ),
+        "best": best,
+        "importance": importance(trials),
+        "early_stopping": _saved(unrun, own),
+        "winners_curse": _winners_curse(best, arm, metric, condition, results),
+    }
+
+
+def _trial(row: dict) -> dict:
+    try:
+        config = json.loads(row["config"]) if row["config"] else {}
+    except ValueError:
+        config = {}
+    value = row["value"]
+    return {
+        "trial": None if pd.isna(row["trial"]) else int(row["trial"]),
+        "status": row["status"],
+        "epochs": None if pd.isna(row["epochs"]) else float(row["epochs"]),
+        "value": None if pd.isna(value) else float(value),
+        "config": config if isinstance(config, dict) else {},
+        "mlflow_run_id": row["mlflow_run_id"] or None,
+    }
+
+
+def _saved(stopped: pd.DataFrame, own: pd.DataFrame) -> dict:
+    """Epochs and device-seconds that early stopping left unspent, at each trial's own pace."""
+    left = (stopped["planned_epochs"] - stopped["epochs"]).clip(lower=0)
+    pace = stopped["seconds"] / stopped["epochs"].where(stopped["epochs"] > 0)
+    planned = float(own["planned_epochs"].sum())
+    return {
+        "stopped": len(stopped),
+        "epochs": float(left.sum()),
+        "seconds": float((left * pace).sum()),
+        "share_of_planned_epochs": float(left.sum()) / planned if planned > 0 else None,
+    }
+
+
+def _winners_curse(best, arm, metric, condition, results: Results) -> dict | None:
+    """Search best minus the confirmed mean of the same validation metric at the last epoch."""
+    curves = results.curves
+    own = curves[(curves["arm"] == arm) & (curves["metric"] == metric)]
+    if condition is not None and (own["condition"] == condition).any():
+        own = own[own["condition"] == condition]
+    if best is None or own.empty or own["condition"].nunique() > 1:
+        return None
+    ends = own.sort_values("epoch").groupby("seed")["value"].last()
+    confirmed = describe(ends.to_numpy())
+    low, high = confirmed["ci_low"], confirmed["ci_high"]
+    return {
+        "condition": own["condition"].iloc[0],
+        "search_best": best["value"],
+        "confirmed_mean": confirmed["mean"],
+        "n": confirmed["n"],
+        "difference": best["value"] - confirmed["mean"],
+        "ci_low": None if high is None else best["value"] - high,
+        "ci_high": None if low is None else best["value"] - low,
+    }
+
+
+def _codes(values: list) -> np.ndarray:
+    """Numbers as they are, anything else by rank of its name; absent settings below all others."""
+    numeric = all(isinstance(v, int | float) for v in values if v is not None)
+    if numeric:
+        known = [float(v) for v in values if v is not None]
+        below = min(known, default=0.0) - 1.0
+        return np.array([below if v is None else float(v) for v in values])
+    order = {name: float(i) for i, name in enumerate(sorted({str(v) for v in values}))}
+    return np.array([order[str(v)] for v in values])

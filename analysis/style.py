@@ -1,0 +1,128 @@
+"""What do all figures share: colours, marks, sizes, and how a figure becomes a file?
+
+Colours are Okabe and Ito's, told apart by people with any colour vision; every arm also has its
+own mark and dash, so that the figures read in grey.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7A7A7A")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 2)), (0, (3, 3)))
+GREY = "#5f6670"
+PALE = "#d5d9de"
+MARGIN_FILL = "#e8ebef"
+
+RC = {
+    "font.size": 9,
+    "font.family": "DejaVu Sans",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": "#222222",
+    "axes.titlesize": 9.5,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": "#222222",
+    "ytick.labelcolor": "#222222",
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "analysis",
+    "pdf.fonttype": 42,
+    "figure.constrained_layout.use": True,
+    "text.parse_math": False,
+    "axes.formatter.use_mathtext": False,
+}
+WIDTH = 7.0  # inches, the page's column
+MOST_FACETS = 6
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure with what a reader who cannot see it needs.
+
+    `name` is the file's stem; `section` says where in the report it stands; `alt` tells its
+    content in words; `caption` how to read it.
+    """
+
+    name: str
+    section: str
+    title: str
+    caption: str
+    alt: str
+    figure: Figure
+
+
+def look(index: int) -> dict:
+    """Colour, mark and dash of the arm with this index."""
+    return {
+        "color": COLOURS[index % len(COLOURS)],
+        "marker": MARKS[index % len(MARKS)],
+        "linestyle": DASHES[index % len(DASHES)],
+    }
+
+
+def grid(count: int, *, height: float = 2.7, width: float = WIDTH) -> tuple[Figure, list[Axes]]:
+    """A figure of up to MOST_FACETS panels, two to a row, sharing their value axis."""
+    count = min(count, MOST_FACETS)
+    columns = 1 if count == 1 else 2
+    rows = ceil(count / columns)
+    figure = Figure(figsize=(width, height * rows))
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
+    for spare in axes[count:]:
+        spare.remove()
+    return figure, list(axes[:count])
+
+
+def percent_axis(axis) -> None:
+    """Show fractions as percent."""
+    axis.set_major_formatter(lambda value, _: f"{100 * value:.4g}")
+
+
+def short(name: str, most: int = 22) -> str:
+    """A name that fits under a tick; the tables have it in full."""
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def to_svg(drawing: Drawing) -> str:
+    """Inline SVG: no XML header, ids of its own, text as text, deterministic."""
+    text = _save(drawing.figure, "svg", {"Date": None, "Creator": None})
+    text = text[text.index("<svg") :]
+    prefix = f"{drawing.name}-"
+    text = re.sub(r'\bid="', f'id="{prefix}', text)
+    text = re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}", text)
+    # Measured in a wide font, so that a narrower one on the reader's machine still fits.
+    return text.replace("'DejaVu Sans'", "Helvetica, Arial, 'DejaVu Sans', sans-serif")
+
+
+def to_pdf(drawing: Drawing) -> bytes:
+    return _save(drawing.figure, "pdf", {"CreationDate": None, "Creator": None, "Producer": None})
+
+
+def listed(parts: Sequence[str], most: int = 12) -> str:
+    """Parts as a sentence's list, cut off with a count."""
+    rest = len(parts) - most
+    return "; ".join(parts[:most]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def _save(figure: Figure, kind: str, metadata: dict) -> str | bytes:
+    buffer = io.BytesIO()
+    with mpl.rc_context(RC), warnings.catch_warnings():
+        # Emoji in an arm's name: the browser has the glyph, the measuring font has not.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(buffer, format=kind, metadata=metadata)
+    data = buffer.getvalue()
+    return data.decode("utf-8") if kind == "svg" else data

@@ -1,0 +1,1 @@
+"""Contrastive representation learning: data, encoders, losses, training and evaluation."""

@@ -1,0 +1,108 @@
+"""Which random changes make a view of a natural image, and which of a digit?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from contrastive.augmentations.blur import gaussian_blur
+from contrastive.augmentations.colour import grey, jitter
+from contrastive.augmentations.draws import Draws
+from contrastive.augmentations.geometry import affine, crop_boxes, crop_resize_flip
+
+_BLUR = {"blur": 1, "sigma": 1}
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """One family of views: what it draws per view, and what it does with the draws."""
+
+    widths: Mapping[str, int]
+    apply: Callable[..., Tensor]  # (images, draws, *, blur_prob) -> images
+
+    def __call__(self, images: Tensor, draws: Draws, *, blur_prob: float) -> Tensor:
+        """One view of each image.
+
+        Args:
+            images: (B, C, H, W) float in [0, 1].
+            draws: one row per image, on the CPU.
+            blur_prob: probability that a view is blurred.
+
+        Returns:
+            (B, C, H, W) float in [0, 1].
+        """
+        return self.apply(images, draws, blur_prob=blur_prob)
+
+
+def natural(images: Tensor, draws: Draws, *, blur_prob: float) -> Tensor:
+    """SimCLR's views of colour images, as listed by Chuang et al. 2020, Figure 6.
+
+    Random resized crop, mirroring with probability 0.5, colour jitter (0.4, 0.4, 0.4, 0.1) with
+    probability 0.8 in random order, grey with probability 0.2, 3×3 Gaussian blur with σ in
+    [0.1, 2]. Departures: the listing blurs every view; `blur_prob` blurs that share of them.
+    """
+    device = images.device
+    height, width = images.shape[-2:]
+    boxes = crop_boxes(draws["crop"], draws["position"], height=height, width=width)
+    images = crop_resize_flip(images, boxes.to(device), (draws["flip"] < 0.5).to(device))
+    if images.shape[1] == 3:
+        chosen = _chosen(draws["jitter"] < 0.8)
+        strength = torch.tensor([0.4, 0.4, 0.4, 0.1])
+        factors = (2 * draws["factors"] - 1) * strength + torch.tensor([1.0, 1.0, 1.0, 0.0])
+        order = draws["order"].argsort(1)
+        images = _on(
+            images, chosen, lambda x: jitter(x, factors[chosen].to(device), order[chosen])
+        )
+        images = _on(
+            images, _chosen(draws["grey"] < 0.2), lambda x: grey(x).expand(-1, 3, -1, -1)
+        )
+    return _blurred(images, draws, blur_prob)
+
+
+def digits(images: Tensor, draws: Draws, *, blur_prob: float) -> Tensor:
+    """Views of handwritten digits: rotation, scale, shift, brightness, blur; never mirrored.
+
+    Rotation within ±45°, scale in [0.7, 1.3], shift up to a tenth of the canvas in both
+    directions, brightness factor in [0.6, 1.4], 3×3 Gaussian blur with probability `blur_prob`.
+    """
+    device = images.device
+    factor = 0.6 + 0.8 * draws["brightness"].to(device)
+    images = affine(
+        images,
+        angle=(90 * draws["angle"] - 45).to(device),
+        scale=(0.7 + 0.6 * draws["scale"]).to(device),
+        shift=((2 * draws["shift"] - 1) * images.shape[-1] / 10).to(device),
+    )
+    return _blurred((images * factor[:, None, None, None]).clamp(0, 1), draws, blur_prob)
+
+
+PIPELINES: dict[str, Pipeline] = {
+    "natural": Pipeline(
+        {"crop": 20, "position": 2, "flip": 1, "jitter": 1, "factors": 4, "order": 4, "grey": 1}
+        | _BLUR,
+        natural,
+    ),
+    "digits": Pipeline({"angle": 1, "scale": 1, "shift": 2, "brightness": 1} | _BLUR, digits),
+}
+
+
+def _blurred(images: Tensor, draws: Draws, blur_prob: float) -> Tensor:
+    chosen = _chosen(draws["blur"] < blur_prob)
+    sigma = (0.1 + 1.9 * draws["sigma"][chosen]).to(images.device)
+    return _on(images, chosen, lambda x: gaussian_blur(x, sigma))
+
+
+def _chosen(mask: Tensor) -> Tensor:
+    """(K,) rows where the CPU mask is true; the host knows K without asking a GPU."""
+    return mask.nonzero()[:, 0]
+
+
+def _on(images: Tensor, chosen: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """`images` with `change` applied to the chosen rows only."""
+    if not len(chosen):
+        return images
+    chosen = chosen.to(images.device, non_blocking=True)
+    return images.index_copy(0, chosen, change(images[chosen]))

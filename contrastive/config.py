@@ -1,0 +1,80 @@
+"""What fully describes one training, apart from its seed?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
+
+from contrastive.data import DATASETS
+from contrastive.encoders import ENCODERS
+from contrastive.losses import LOSSES
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+DatasetName = Literal[tuple(DATASETS)]  # type: ignore[valid-type]
+EncoderName = Literal[tuple(ENCODERS)]  # type: ignore[valid-type]
+LossName = Literal[tuple(LOSSES)]  # type: ignore[valid-type]
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
+class TrainConfig:
+    """Settings of one training; every default of the project stands here.
+
+    The optimiser, temperature, τ⁺ and head are those of the positive-debiased preprint
+    (Troeshestova & Isachenko) and of Chuang et al. 2020: Adam, learning rate 1e-3, weight
+    decay 1e-6, t = 0.5, τ⁺ = 0.1, 128-d embeddings.
+
+    Raises:
+        pydantic.ValidationError: lists every setting out of range, unknown or contradictory.
+    """
+
+    dataset: DatasetName = "scattered_digits"
+    dataset_path: str | None = None
+    split_seed: Annotated[int, Field(ge=0)] = 0
+    train_limit: Annotated[int, Field(ge=1)] | None = None  # images, stratified
+    imbalance: Annotated[float, Field(gt=0, le=1)] = 1.0  # rarest class / commonest class
+
+    encoder: EncoderName = "small_cnn"
+    projection_dim: Annotated[int, Field(ge=2)] = 128
+
+    loss: LossName = "contrastive"
+    temperature: Annotated[float, Field(gt=0)] = 0.5
+    tau_plus: Annotated[float, Field(ge=0, lt=1)] | Literal["auto"] = 0.1
+    beta: Annotated[float, Field(ge=0)] = 1.0  # hard_neg: concentration on hard negatives
+    alpha: Probability = 0.5  # debiased_both: weight of debiased_neg
+    margin: Annotated[float, Field(gt=0)] = 0.2  # triplet, as in Schroff et al. 2015
+    num_positives: Annotated[int, Field(ge=1)] = 1  # M; M + 1 views of each image
+    aggregation: Literal["pos_grouping", "loss_combination"] = "pos_grouping"
+    false_negatives: Literal["keep", "drop"] = "keep"
+    floor: Literal["clamp", "biased"] = "clamp"
+
+    blur_prob: Probability = 0.5  # per view; the authors' base augmentation blurs half of them
+    false_positive_rate: Probability = 0.0  # a view replaced by one of another class's image
+
+    epochs: Annotated[int, Field(ge=1)] = 30
+    batch_size: Annotated[int, Field(ge=2)] = 64
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    weight_decay: Annotated[float, Field(ge=0)] = 1e-6
+
+    eval_every: Annotated[int, Field(ge=1)] = 1  # epochs between evaluations on validation
+    knn_neighbours: Annotated[int, Field(ge=1)] | None = None  # None: see evaluation.neighbours
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 on GPUs that have it
+
+    @model_validator(mode="after")
+    def _loss_can_learn(self) -> TrainConfig:
+        if self.loss == "debiased_pos" and self.tau_plus == 0:
+            raise ValueError(
+                "tau_plus is 0 for debiased_pos: the loss is then identically 0 and teaches "
+                "nothing; allowed: a number in (0, 1); try: tau_plus: 0.1"
+            )
+        return self
+
+
+SETTINGS: tuple[str, ...] = tuple(f.name for f in fields(TrainConfig))
+
+
+def settings(config: TrainConfig) -> dict[str, Any]:
+    """Every setting of `config` by name, ready for JSON."""
+    return asdict(config)

@@ -1,0 +1,17 @@
+"""Which images does a training see, and which judge it?"""
+
+from contrastive.data.load import load_dataset, load_prepared, prepare
+from contrastive.data.priors import implied_tau_plus
+from contrastive.data.sources import DATASETS
+from contrastive.data.types import DataError, Dataset, Split
+
+__all__ = [
+    "DATASETS",
+    "DataError",
+    "Dataset",
+    "Split",
+    "implied_tau_plus",
+    "load_dataset",
+    "load_prepared",
+    "prepare",
+]

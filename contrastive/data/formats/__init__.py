@@ -1,0 +1,1 @@
+"""Which layouts on disk can be read? One module per layout."""

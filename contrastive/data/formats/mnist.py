@@ -1,0 +1,83 @@
+"""How are MNIST's idx files, packed or not, read?"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from contrastive.data.formats.base import Decoded, Format, Stream, damaged, whole
+from contrastive.data.types import DataError
+
+CLASSES = tuple("0123456789")
+PARTS = {"train": "train", "test": "t10k"}
+FOLDERS = ("MNIST/raw", "raw", ".")
+
+
+def _names(part: str) -> tuple[str, str]:
+    return f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte"
+
+
+def _present(folder: Path, name: str) -> Path | None:
+    """The packed file if it is there, since it has a checksum; else the unpacked one."""
+    return next((f for f in (folder / f"{name}.gz", folder / name) if f.is_file()), None)
+
+
+def _find(root: Path) -> list[Path] | None:
+    wanted = [name for part in PARTS.values() for name in _names(part)]
+    for folder in (root / below for below in FOLDERS):
+        files = [_present(folder, name) for name in wanted]
+        missing = [name for name, file in zip(wanted, files, strict=True) if file is None]
+        if missing and len(missing) < len(wanted):
+            raise DataError(
+                f"{folder} is incomplete: {', '.join(missing)} missing (packed as .gz or not)\n"
+                f"  allowed: {', '.join(wanted)}\n  try: fetch the missing files too"
+            )
+        if not missing:
+            return [file for file in files if file is not None]
+    return None
+
+
+def _read_idx(file: Path, dimensions: int) -> np.ndarray:
+    """An idx file of bytes: magic 0x0000 08 <dimensions>, big-endian sizes, data."""
+    try:
+        content = file.read_bytes()
+        if file.suffix == ".gz":
+            content = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(file, f"not a whole gzip file ({error})") from error
+    head = 4 + 4 * dimensions
+    if len(content) < head or content[:4] != bytes((0, 0, 8, dimensions)):
+        raise damaged(file, f"it does not begin as an idx file of bytes in {dimensions} dimensions")
+    shape = tuple(int(n) for n in np.frombuffer(content, ">u4", dimensions, offset=4))
+    expected = head + int(np.prod(shape, dtype=np.int64))
+    if len(content) != expected:
+        raise damaged(file, f"it holds {len(content)} bytes; its head announces {expected}")
+    return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
+
+
+def _read_part(images_file: Path, labels_file: Path) -> Stream:
+    images, labels = _read_idx(images_file, 3), _read_idx(labels_file, 1)
+    if images.shape[1:] != (28, 28) or len(images) == 0:
+        raise damaged(images_file, f"its images have shape {images.shape}, not (N, 28, 28)")
+    if len(labels) != len(images):
+        raise damaged(labels_file, f"{len(labels)} labels for {len(images)} images")
+    if labels.max() > 9:
+        raise damaged(labels_file, f"label {labels.max()} is not a digit")
+    return whole(images[:, None], labels)
+
+
+def _decode(root: Path, files: list[Path]) -> Decoded:
+    pairs = (files[:2], files[2:])
+    splits = {split: _read_part(*pair) for split, pair in zip(PARTS, pairs, strict=True)}
+    return Decoded(CLASSES, splits)
+
+
+MNIST = Format(
+    hint="torchvision's layout: MNIST/raw/ with train-images-idx3-ubyte, train-labels-idx1-ubyte, "
+    "t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte, packed as .gz or not",
+    find=_find,
+    decode=_decode,
+)

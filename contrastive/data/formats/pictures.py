@@ -1,0 +1,63 @@
+"""How does an encoded picture (PNG, JPEG, WebP …) become an array of bytes?"""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+import numpy as np
+
+IMAGE_SIZE = 32  # pixels; what pictures of no fixed size are brought to
+LARGEST_KEPT = 96  # pixels; up to this size (STL-10's) pictures of one size keep it
+
+
+def open_picture(stream: IO[bytes]) -> Any:
+    """A Pillow image, turned as its EXIF tag says, in mode "L" or "RGB".
+
+    Raises:
+        ValueError: truncated, no picture, or more than 8 bits per channel.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        picture = Image.open(stream)
+        picture.load()
+        picture = ImageOps.exif_transpose(picture)
+    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+        raise ValueError(f"not a whole picture ({error})") from error
+    if picture.mode in ("I", "F") or picture.mode.startswith("I;"):
+        raise ValueError(f"its pixels are not bytes (Pillow mode {picture.mode})")
+    if picture.mode in ("1", "LA", "L"):
+        return picture.convert("L")
+    if picture.mode == "P":
+        picture = picture.convert("RGBA")  # straight to RGB warns about transparent palettes
+    return picture.convert("RGB")
+
+
+def to_array(picture: Any, *, mode: str, size: tuple[int, int], resize: bool) -> np.ndarray:
+    """A picture's bytes at a given size.
+
+    Args:
+        picture: from `open_picture`.
+        mode: "L" (one channel) or "RGB".
+        size: (width, height) in pixels.
+        resize: scale, and crop at the centre, what has another size; False: refuse it.
+
+    Returns:
+        (H, W, C) uint8; untouched pixels where the size was right already.
+
+    Raises:
+        ValueError: another size and not `resize`.
+    """
+    from PIL import Image, ImageOps
+
+    if picture.size != size:
+        if not resize:
+            raise ValueError(f"it is {picture.size[0]}x{picture.size[1]}, not {size[0]}x{size[1]}")
+        picture = ImageOps.fit(picture, size, method=Image.Resampling.BILINEAR)
+    pixels = np.asarray(picture if picture.mode == mode else picture.convert(mode))
+    return pixels.reshape(size[1], size[0], -1)
+
+
+def channels_first(pictures: list[np.ndarray]) -> np.ndarray:
+    """(b, C, H, W) uint8 from b arrays (H, W, C)."""
+    return np.ascontiguousarray(np.stack(pictures).transpose(0, 3, 1, 2))

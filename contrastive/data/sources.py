@@ -1,0 +1,160 @@
+"""Which datasets are there, where are their files looked for, and how are they downloaded?"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from contrastive.data import download as downloads
+from contrastive.data.formats import cifar, folders, mnist, parquet, stl10
+from contrastive.data.formats.base import Format
+from contrastive.data.formats.digits import bundled
+from contrastive.data.types import DataError
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a dataset comes from.
+
+    Attributes:
+        augmentation: "digits" or "natural".
+        formats: the layouts that it may have on disk, looked for in this order.
+        bundled: needs no files.
+        download: fetches it into a folder; None where there is nothing to fetch.
+    """
+
+    augmentation: str
+    formats: tuple[Format, ...]
+    bundled: bool = False
+    download: Callable[[Path], None] | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A dataset's files and how to read them."""
+
+    root: Path
+    format: Format
+    files: list[Path] = field(default_factory=list)
+
+
+DATASETS: dict[str, Source] = {
+    "digits": Source("digits", (bundled(scattered=False),), bundled=True),
+    "scattered_digits": Source("digits", (bundled(scattered=True),), bundled=True),
+    "mnist": Source(
+        "digits",
+        (mnist.MNIST, parquet.shards(size=(28, 28), mode="L", classes=mnist.CLASSES)),
+        download=downloads.mnist,
+    ),
+    "cifar10": Source(
+        "natural",
+        (cifar.CIFAR10, parquet.shards(size=(32, 32), mode="RGB", classes=cifar.CIFAR10_CLASSES)),
+        download=downloads.cifar10,
+    ),
+    "cifar100": Source(
+        "natural",
+        (
+            cifar.CIFAR100,
+            parquet.shards(
+                label_columns=("fine_label", "label"),
+                size=(32, 32),
+                mode="RGB",
+                classes=cifar.CIFAR100_CLASSES,
+            ),
+        ),
+        download=downloads.cifar100,
+    ),
+    "stl10": Source("natural", (stl10.STL10,), download=downloads.stl10),
+    "imagefolder": Source("natural", (folders.CLASS_FOLDERS,)),
+    "parquet": Source("natural", (parquet.shards(test_needed=False),)),
+}
+
+
+def source_of(name: str) -> Source:
+    """The source called `name`.
+
+    Raises:
+        DataError: unknown; names the nearest known one.
+    """
+    if name in DATASETS:
+        return DATASETS[name]
+    near = difflib.get_close_matches(str(name), DATASETS, n=1)
+    hint = f"\n  try: {near[0]}" if near else ""
+    raise DataError(f"dataset is {name!r}\n  allowed: {', '.join(DATASETS)}{hint}")
+
+
+def find(name: str, path: str | Path | None, *, download: bool) -> Found:
+    """Look for a dataset's files, and fetch them when they are nowhere and `download` is set.
+
+    Args:
+        name: a key of `DATASETS`.
+        path: the only folder to look in; None: $CONTRASTIVE_DATA/<name>, then ./data/<name>.
+        download: fetch into ./data/<name> when `path` is None and nothing was found.
+
+    Raises:
+        DataError: not found, incomplete, or not to be downloaded.
+    """
+    source = source_of(name)
+    if source.bundled:
+        if path is not None:
+            raise DataError(
+                f"dataset_path is {str(path)!r}, but {name} comes with scikit-learn\n"
+                "  try: leave dataset_path out"
+            )
+        return Found(Path(), source.formats[0])
+    places = [Path(path).expanduser().absolute()] if path is not None else _usual_places(name)
+    if found := _look(source, places):
+        return found
+    failure = "downloading is switched off"
+    if path is not None:
+        failure = ""
+    elif source.download is None:
+        failure = "it has no download: it is yours"
+    elif download:
+        try:
+            there = partial(_is_there, source, places)
+            downloads.into(places[-1], source.download, there=there)
+        except downloads.DownloadFailed as error:
+            failure = f"downloading it failed: {error}"
+        if found := _look(source, places):
+            return found
+    raise DataError(_not_found(name, source, places, failure))
+
+
+def _usual_places(name: str) -> list[Path]:
+    roots = [os.environ.get("CONTRASTIVE_DATA"), "data"]
+    return [Path(root).expanduser().absolute() / name for root in roots if root]
+
+
+def _look(source: Source, places: list[Path]) -> Found | None:
+    for place in places:
+        for layout in source.formats:
+            files = layout.find(place)
+            if files is not None:
+                return Found(place, layout, files)
+    return None
+
+
+def _is_there(source: Source, places: list[Path]) -> bool:
+    return _look(source, places) is not None
+
+
+def _not_found(name: str, source: Source, places: list[Path], failure: str) -> str:
+    looked = "\n".join(f"  looked in: {_describe(place)}" for place in places)
+    ways = "\n".join(f"  allowed: {layout.hint}" for layout in source.formats)
+    why = f"  and {failure}\n" if failure else ""
+    return (
+        f"dataset {name} is not there\n{looked}\n{why}{ways}\n"
+        f"  try: put one of these into {places[-1]}, or into a folder of your choice and set "
+        "dataset_path to it"
+    )
+
+
+def _describe(place: Path) -> str:
+    if not place.exists():
+        return f"{place} (no such folder)"
+    return f"{place} ({'nothing usable' if place.is_dir() else 'not a folder'})"

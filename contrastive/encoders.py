@@ -1,0 +1,95 @@
+"""Which networks turn images into representations h and embeddings z?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+
+def small_cnn(channels: int) -> tuple[nn.Module, int]:
+    """Three strided convolutions and a global mean: an encoder for two CPU cores.
+
+    Stride 2 from the first layer on: on a CPU an epoch of 16×16 images then costs an eighth of
+    what the same network costs with pooling after full-resolution convolutions.
+
+    Args:
+        channels: of the input images.
+
+    Returns:
+        backbone (B, channels, H, W) -> (B, 128), H and W >= 4; and its width, 128.
+    """
+    widths = (32, 64, 128)
+    layers: list[nn.Module] = []
+    for width_in, width in zip((channels, *widths), widths, strict=False):
+        layers += [
+            nn.Conv2d(width_in, width, 3, stride=2, padding=1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+        ]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), widths[-1]
+
+
+def resnet18(channels: int) -> tuple[nn.Module, int]:
+    """torchvision's ResNet-18 with the CIFAR stem; (B, C, H, W) -> (B, 512)."""
+    return _cifar_resnet("resnet18", channels)
+
+
+def resnet50(channels: int) -> tuple[nn.Module, int]:
+    """torchvision's ResNet-50 with the CIFAR stem; (B, C, H, W) -> (B, 2048)."""
+    return _cifar_resnet("resnet50", channels)
+
+
+def _cifar_resnet(name: str, channels: int) -> tuple[nn.Module, int]:
+    # Imported here: torchvision costs a worker 3 s and 95 MB that small_cnn does not need.
+    from torchvision import models
+
+    backbone = models.get_model(name, weights=None)
+    width = backbone.fc.in_features
+    # Chen et al. 2020, B.9: "we replace the first 7x7 Conv of stride 2 with 3x3 Conv of
+    # stride 1, and also remove the first max pooling operation".
+    backbone.conv1 = nn.Conv2d(channels, 64, 3, stride=1, padding=1, bias=False)
+    backbone.maxpool = nn.Identity()
+    backbone.fc = nn.Identity()
+    return backbone, width
+
+
+ENCODERS: dict[str, Callable[[int], tuple[nn.Module, int]]] = {
+    "small_cnn": small_cnn,
+    "resnet18": resnet18,
+    "resnet50": resnet50,
+}
+
+
+class SimCLR(nn.Module):
+    """A backbone and SimCLR's projection head (width -> width -> projection_dim).
+
+    The head is the preprint's: linear, BatchNorm, ReLU, linear (512→512→128 on ResNet-18).
+    Embeddings are not normalised here: the losses do that, in float32.
+    """
+
+    def __init__(self, encoder: str, channels: int, projection_dim: int) -> None:
+        super().__init__()
+        self.backbone, width = ENCODERS[encoder](channels)
+        self.projection_head = nn.Sequential(
+            nn.Linear(width, width, bias=False),
+            nn.BatchNorm1d(width),
+            nn.ReLU(inplace=True),
+            nn.Linear(width, projection_dim),
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, C, H, W) float images -> (B, projection_dim) embeddings z."""
+        return self.projection_head(self.backbone(images))
+
+
+def build_model(encoder: str, channels: int, projection_dim: int, *, seed: int) -> SimCLR:
+    """A model whose initial weights depend on `seed` alone, wherever it is built.
+
+    The weights are drawn on the CPU with the global generator set aside, so that a GPU or an
+    earlier training in the same process cannot change them.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return SimCLR(encoder, channels, projection_dim)

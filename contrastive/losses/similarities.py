@@ -1,0 +1,134 @@
+"""How similar is every view of every image to all the others, summed up per anchor?
+
+This is where a contrastive loss spends its time and memory: everything else in this package works
+on tensors of V·V·B numbers. So one (V·B)² product serves all pairs of views, it is overwritten by
+its exponential, and the gradient is written by hand to need a single further product.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# |cosine| <= 1, so exp(scale · cosine) and sums of 10⁴ of them stay normal numbers of float32
+# (1e-38 … 3e38) up to here, and logsumexp's pass for the maximum is not needed.
+LARGEST_SAFE_SCALE = 78.0
+
+
+def similarities(
+    z: Tensor,
+    *,
+    temperature: float,
+    powers: tuple[float, ...] = (1.0,),
+    left_out: Tensor | None = None,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Similarities of positives, and log-sums of those of negatives, for each pair of views.
+
+    With s = z_i[b]ᵀ z_j[c] / t, in the notation of the (V·B)² matrix of all s:
+
+        positive[i, j, b]       = s(z_i[b], z_j[b])
+        log_sums[k][i, j, b]    = log Σ_{c≠b} exp(powers[k] · s(z_i[b], z_j[c]))
+
+    Args:
+        z: (V, B, D) float32 or float64 embeddings of unit length.
+        temperature: t > 0.
+        powers: each > 0; (1,) for the plain sums, others for importance weights h^β.
+        left_out: (B, B) bool, symmetric: images c that are no negatives of b, b itself included.
+
+    Returns:
+        positive (V, V, B), and one (V, V, B) of log-sums for each power. An empty sum is a large
+        negative number with gradient 0, not -inf, which would turn into NaN further on.
+    """
+    if max(powers) / temperature <= LARGEST_SAFE_SCALE:
+        positive, *log_sums = _LogSums.apply(z, 1 / temperature, powers, left_out)
+        return positive, tuple(log_sums)
+    return _with_maximum(z, 1 / temperature, powers, left_out)
+
+
+class _LogSums(torch.autograd.Function):
+    """Sums of exponentials without a maximum.
+
+    The matrix is symmetric, so only its panels of rows of view i and columns of views i, i+1, …
+    are computed and kept: (V + 1)/2V of the whole, for each power.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, z: Tensor, scale: float, powers: tuple[float, ...], left_out: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        views, images, _ = z.shape
+        positive, *sums = z.new_empty(1 + len(powers), views, views, images)
+        exps = []
+        for i in range(views):
+            panel = torch.mm(z[i] * scale, z[i:].flatten(0, 1).T).view(images, -1, images)
+            positive[i, i:] = positive[i:, i] = panel.diagonal(dim1=0, dim2=2)
+            _leave_out(panel, left_out)
+            for p, sum_ in zip(powers, sums, strict=True):
+                # A plain exponential comes last and overwrites the panel.
+                exp = panel.exp_() if p == powers[-1] == 1 else torch.mul(panel, p).exp_()
+                sum_[i, i:] = exp.sum(2).T
+                sum_[i + 1 :, i] = exp[:, 1:].sum(0)
+                exps.append(exp)
+        sums = [s.clamp_min_(torch.finfo(z.dtype).tiny) for s in sums]
+        ctx.scale, ctx.powers = scale, powers
+        ctx.save_for_backward(z, *sums, *exps)
+        return positive, *(s.log() for s in sums)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_positive: Tensor, *grad_log_sums: Tensor) -> tuple[Any, ...]:
+        n = len(ctx.powers)
+        z, *saved = ctx.saved_tensors
+        sums, exps = saved[:n], saved[n:]
+        # d log_sum / d s = power · exp / sum; s(x, y) belongs to the anchors x and y alike, so
+        # the gradient of s is exp · (weight of x's row + weight of y's row).
+        weights = [
+            g.mul(p).div_(s) for g, p, s in zip(grad_log_sums, ctx.powers, sums, strict=True)
+        ]
+        of_positive = grad_positive + grad_positive.transpose(0, 1)  # (V, V, B)
+        grad = torch.zeros_like(z)
+        # Autocast may be on around loss.backward(), and would round these products to 16 bits.
+        with torch.autocast(z.device.type, enabled=False):
+            for i in range(z.shape[0]):
+                panel = _weighted(exps[i * n], weights[0], i)
+                for k in range(1, n):
+                    panel += _weighted(exps[i * n + k], weights[k], i)
+                panel.diagonal(dim1=0, dim2=2).add_(of_positive[i, i:])
+                grad[i].addmm_(panel.flatten(1), z[i:].flatten(0, 1))
+                grad[i + 1 :].flatten(0, 1).addmm_(panel[:, 1:].flatten(1).T, z[i])
+        return grad.mul_(ctx.scale), None, None, None
+
+
+def _weighted(exp: Tensor, weight: Tensor, i: int) -> Tensor:
+    """exp · (weight of the row + weight of the column), for the panel i: (B, V - i, B)."""
+    # Laid out beforehand: a sum of broadcast operands would not be contiguous, and the product
+    # that follows would copy it.
+    both = torch.empty_like(exp)
+    return torch.add(weight[i, i:].T.unsqueeze(2), weight[i:, i], out=both).mul_(exp)
+
+
+def _with_maximum(
+    z: Tensor, scale: float, powers: tuple[float, ...], left_out: Tensor | None
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The same by `torch.logsumexp`, for scales at which bare exponentials would overflow."""
+    views, images, _ = z.shape
+    flat = z.flatten(0, 1)
+    logits = torch.mm(flat * scale, flat.T).view(views, images, views, images)
+    positive = logits.diagonal(dim1=1, dim2=3)
+    # Finite in place of -inf: rows without negatives would be -inf - -inf = NaN inside logsumexp.
+    lowest = torch.finfo(z.dtype).min / 4
+    mask = torch.eye(images, dtype=torch.bool, device=z.device) if left_out is None else left_out
+    logits = logits.masked_fill(mask[:, None, :], lowest)
+    log_sums = tuple((logits * p).clamp_min(lowest).logsumexp(3).transpose(1, 2) for p in powers)
+    return positive, log_sums
+
+
+def _leave_out(panel: Tensor, left_out: Tensor | None) -> None:
+    """Set the similarities (B, ·, B) that are no negatives to -inf, in place."""
+    if left_out is None:
+        panel.diagonal(dim1=0, dim2=2).fill_(float("-inf"))
+    else:
+        panel.masked_fill_(left_out[:, None, :], float("-inf"))

@@ -1,0 +1,372 @@
+"""How is one encoder trained and measured, from a configuration and a seed to its figures?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from contrastive.augmentations import PIPELINES, Draws, draw_epoch
+from contrastive.config import TrainConfig
+from contrastive.data import DataError, Dataset, Split, implied_tau_plus, load_dataset
+from contrastive.encoders import SimCLR, build_model
+from contrastive.evaluation import Count, alignment, knn, linear_probe, neighbours, uniformity
+from contrastive.losses import LOSSES, accepted
+from contrastive.noise import other_class
+from contrastive.seeds import derive, generator
+
+STATE_VERSION = 1
+_EVALUATION_BATCH = 512
+
+
+class Diverged(RuntimeError):
+    """The loss stopped being finite: a result of the arm, not a fault of the machine."""
+
+    def __init__(self, epoch: int, last: dict[str, float]) -> None:
+        super().__init__(f"the loss is not finite in epoch {epoch}; last finite metrics: {last}")
+        self.epoch = epoch
+        self.last = last
+
+
+class StateError(ValueError):
+    """A saved state belongs to another configuration, seed or version."""
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """What one epoch left behind; epoch 0 is the untrained encoder.
+
+    Attributes:
+        epoch: 0 to config.epochs.
+        metrics: floats by name: `train/loss` in nats, `val/knn_top1` in [0, 1], `test/…` in the
+            last record if the test split was asked for, `seconds` of training and evaluation and
+            `views` seen so far.
+        counts: whole-number counts of those metrics that are accuracies.
+        state: gives what `train(..., state=...)` needs to go on after this epoch.
+    """
+
+    epoch: int
+    metrics: dict[str, float]
+    counts: dict[str, Count]
+    state: Callable[[], dict[str, Any]] = field(repr=False)
+
+
+def train(
+    config: TrainConfig,
+    seed: int,
+    *,
+    dataset: Dataset | None = None,
+    state: dict[str, Any] | None = None,
+    read_test: bool = True,
+    device: torch.device | str | None = None,
+) -> Iterator[EpochRecord]:
+    """Train one encoder and yield a record after each epoch, the untrained encoder's first.
+
+    The seed fixes initial weights, order of images and augmentation draws, whatever the loss,
+    the batch size, the number of views or the noise: runs of the same seed are paired.
+
+    Args:
+        config: the settings.
+        seed: of weights, order and draws.
+        dataset: loaded from `config` if not given.
+        state: of an earlier record's `state()`; training goes on after that epoch, exactly.
+        read_test: read the test split, once, after the last epoch.
+        device: the first GPU if there is one, else the CPU.
+
+    Raises:
+        Diverged: the loss became NaN or infinite.
+        StateError: `state` was saved by another training.
+        DataError: the data cannot be read, or do not suit the settings.
+    """
+    training = _Training(config, seed, dataset, device)
+    if state is None:
+        yield training.evaluate()
+    else:
+        training.load(state)
+    while training.epoch < config.epochs:
+        training.run_epoch()
+        yield training.evaluate(read_test=read_test)
+
+
+def batches(config: TrainConfig, images: int) -> int:
+    """Batches per epoch; the incomplete last one is dropped, its images come in other epochs.
+
+    Raises:
+        DataError: not even one batch fits.
+    """
+    if config.batch_size > images:
+        raise DataError(
+            f"batch_size is {config.batch_size}, the training split has {images} images; "
+            f"allowed: 2 to {images}; try: batch_size: {max(2, images // 4)}"
+        )
+    return images // config.batch_size
+
+
+class _Training:
+    """The mutable state of one training: model, optimiser, epoch, and what it has cost."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        seed: int,
+        dataset: Dataset | None,
+        device: torch.device | str | None,
+    ) -> None:
+        self.config, self.seed = config, seed
+        self.dataset = dataset if dataset is not None else dataset_of(config)
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.epoch, self.seconds, self.views, self.mean_loss = 0, 0.0, 0, float("nan")
+        self.steps = batches(config, len(self.dataset.train))
+        self.pipeline = PIPELINES[self.dataset.augmentation]
+        # One uint8 tensor on the device; float batches are made from it by index.
+        self.train = _on_device(self.dataset.train, self.device)
+        self.val = _on_device(self.dataset.val, self.device)
+        self.mean, self.std = _channel_statistics(self.train.images)
+        self.model = self._initial_model()
+        # On a CPU the single fused kernel saves a few per cent; without it results are the same.
+        self.optimiser = torch.optim.Adam(
+            self.model.parameters(),
+            lr=config.learning_rate,
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+        self.loss = LOSSES[config.loss]
+        self.loss_options = _loss_options(config, self.dataset.train.labels)
+        self.autocast = _autocast_dtype(config.precision, self.device)
+
+    def _initial_model(self) -> SimCLR:
+        model = build_model(
+            self.config.encoder,
+            self.train.images.shape[1],
+            self.config.projection_dim,
+            seed=derive(self.seed, "weights"),
+        ).to(self.device)
+        if self.device.type == "cuda":
+            model = model.to(memory_format=torch.channels_last)
+        return model
+
+    def run_epoch(self) -> None:
+        """One pass over the training split."""
+        started = time.perf_counter()
+        config, count, views = self.config, len(self.train), self.config.num_positives + 1
+        epoch = self.epoch + 1
+        order = torch.randperm(count, generator=generator(self.seed, "order", epoch))
+        widths = dict(self.pipeline.widths) | {"false_positive": 1, "partner": 1}
+        draws = draw_epoch(widths, seed=self.seed, epoch=epoch, views=views, images=count)
+        source = self._sources(draws, views)  # (V, N) whose image is view v of image i
+        offsets = torch.arange(views)[:, None] * count
+        self.model.train()
+        total = torch.zeros((), device=self.device)
+        for step in range(self.steps):
+            index = order[step * config.batch_size : (step + 1) * config.batch_size]
+            images = self.train.images[source[:, index].flatten().to(self.device)]
+            batch_draws = draws.rows((offsets + index).flatten())
+            batch = self.pipeline(images / 255, batch_draws, blur_prob=config.blur_prob)
+            labels = self.train.labels[index.to(self.device)]
+            with self._autocast():
+                embeddings = self.model(self._normalise(batch))  # (V·B, D), one encoder pass
+            options = self.loss_options | ({"labels": labels} if self._needs_labels else {})
+            loss = self.loss(embeddings.float().unflatten(0, (views, -1)), **options)
+            self.optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            self.optimiser.step()
+            total += loss.detach()  # read once an epoch: a GPU is not waited for at every step
+        self.mean_loss = float(total) / self.steps
+        self.epoch, self.views = epoch, self.views + self.steps * config.batch_size * views
+        self.seconds += time.perf_counter() - started
+        if not torch.isfinite(total):
+            raise Diverged(epoch, {"seconds": self.seconds})
+
+    def _sources(self, draws: Draws, views: int) -> Tensor:
+        """(V, N) index of the image that each view is made of, noise included."""
+        labels = self.dataset.train.labels
+        own = torch.arange(len(labels)).expand(views, -1)
+        if self.config.false_positive_rate == 0:
+            return own
+        partner = torch.stack(
+            [other_class(labels, part) for part in draws["partner"].view(views, -1)]
+        )
+        replaced = draws["false_positive"].view(views, -1) < self.config.false_positive_rate
+        replaced[0] = False  # the first view stays the image itself: noise is in its positives
+        return torch.where(replaced, partner, own)
+
+    @property
+    def _needs_labels(self) -> bool:
+        takes = accepted(self.config.loss)
+        return "labels" in takes and (
+            "false_negatives" not in takes or self.config.false_negatives == "drop"
+        )
+
+    @torch.no_grad()
+    def evaluate(self, *, read_test: bool = False) -> EpochRecord:
+        """The record of the epoch just finished; the test split only after the last one."""
+        started = time.perf_counter()
+        last = self.epoch == self.config.epochs
+        counts: dict[str, Count] = {}
+        metrics: dict[str, float] = {} if self.epoch == 0 else {"train/loss": self.mean_loss}
+        if last or self.epoch % self.config.eval_every == 0:
+            bank = self._represent(self.model, self.train)
+            counts["val/knn_top1"] = self._knn(self.model, bank, self.val)
+            if last and read_test:
+                more_counts, more_metrics = self._read_test(bank)
+                counts |= more_counts
+                metrics |= more_metrics
+        self.seconds += time.perf_counter() - started
+        metrics |= {name: count.accuracy for name, count in counts.items()}
+        metrics |= {"seconds": self.seconds, "views": float(self.views)}
+        return EpochRecord(self.epoch, metrics, counts, self.save)
+
+    def _read_test(self, bank: tuple[Tensor, Tensor]) -> tuple[dict[str, Count], dict[str, float]]:
+        test = _on_device(self.dataset.test, self.device)
+        classes = len(self.dataset.classes)
+        features = self._represent(self.model, test, labelled=False)
+        probe = linear_probe(*bank, *features, classes=classes)
+        untrained = self._initial_model()
+        counts = {
+            "test/knn_top1": knn(*bank, *features, k=self._k(bank), classes=classes),
+            "test/linear_top1": probe[1],
+            "test/linear_top5": probe[5],
+            "test/untrained_knn_top1": self._knn(
+                untrained, self._represent(untrained, self.train), test
+            ),
+        }
+        views = self._test_views(test)
+        metrics = {
+            "test/alignment": alignment(*views),
+            "test/uniformity": uniformity(views[0]),
+        }
+        return counts, metrics
+
+    def _test_views(self, test: Split) -> tuple[Tensor, Tensor]:
+        """Embeddings z of two views of each test image, the same draws for every arm."""
+        count = len(test)
+        draws = draw_epoch(self.pipeline.widths, seed=self.seed, epoch=0, views=2, images=count)
+        parts = []
+        for rows in torch.arange(2 * count).split(_EVALUATION_BATCH):
+            images = test.images[(rows % count).to(self.device)] / 255
+            batch = self.pipeline(images, draws.rows(rows), blur_prob=self.config.blur_prob)
+            with self._autocast():
+                parts.append(self.model(self._normalise(batch)).float())
+        first, second = torch.cat(parts).split(count)
+        return first, second
+
+    def _knn(self, model: SimCLR, bank: tuple[Tensor, Tensor], split: Split) -> Count:
+        queries = self._represent(model, split, labelled=False)
+        return knn(*bank, *queries, k=self._k(bank), classes=len(self.dataset.classes))
+
+    def _k(self, bank: tuple[Tensor, Tensor]) -> int:
+        automatic = neighbours(len(bank[0]), len(self.dataset.classes))
+        return min(self.config.knn_neighbours or automatic, len(bank[0]))
+
+    def _represent(
+        self, model: SimCLR, split: Split, *, labelled: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        """Representations h (N, width) in float32 and labels (N,), without augmentation."""
+        images, labels = split.images, split.labels
+        if labelled and bool((labels < 0).any()):
+            images, labels = images[labels >= 0], labels[labels >= 0]
+        model.eval()
+        with self._autocast():
+            parts = [
+                model.backbone(self._normalise(part / 255)).float()
+                for part in images.split(_EVALUATION_BATCH)
+            ]
+        return torch.cat(parts), labels
+
+    def _normalise(self, images: Tensor) -> Tensor:
+        images = (images - self.mean) / self.std
+        if self.device.type == "cuda":
+            images = images.contiguous(memory_format=torch.channels_last)
+        return images
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(
+            self.device.type, dtype=self.autocast or torch.bfloat16, enabled=bool(self.autocast)
+        )
+
+    def save(self) -> dict[str, Any]:
+        """Everything that the next epoch depends on; safe for `torch.load(weights_only=True)`.
+
+        No generator is among it: draws follow from seed and epoch (see `contrastive.seeds`).
+        """
+        return {
+            "version": STATE_VERSION,
+            "seed": self.seed,
+            "loss": self.config.loss,
+            "epoch": self.epoch,
+            "seconds": self.seconds,
+            "views": self.views,
+            "mean_loss": self.mean_loss,
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from what `save` gave."""
+        expected = {"version": STATE_VERSION, "seed": self.seed, "loss": self.config.loss}
+        found = {key: state.get(key) for key in expected}
+        if found != expected:
+            raise StateError(f"the saved state is of {found}; this training is {expected}")
+        self.model.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.epoch, self.seconds = state["epoch"], state["seconds"]
+        self.views, self.mean_loss = state["views"], state["mean_loss"]
+
+
+def dataset_of(config: TrainConfig) -> Dataset:
+    """The dataset that `config` names, from its memory-mapped cache."""
+    return load_dataset(
+        config.dataset,
+        path=config.dataset_path,
+        split_seed=config.split_seed,
+        train_limit=config.train_limit,
+        imbalance=config.imbalance,
+    )
+
+
+def _loss_options(config: TrainConfig, labels: Tensor) -> dict[str, Any]:
+    """The keyword arguments that the configured loss takes, apart from the labels."""
+    tau_plus = implied_tau_plus(labels) if config.tau_plus == "auto" else config.tau_plus
+    values = {
+        "temperature": config.temperature,
+        "tau_plus": tau_plus,
+        "beta": config.beta,
+        "alpha": config.alpha,
+        "margin": config.margin,
+        "aggregation": config.aggregation,
+        "false_negatives": config.false_negatives,
+        "floor": config.floor,
+    }
+    takes = accepted(config.loss)
+    return {name: value for name, value in values.items() if name in takes}
+
+
+def _autocast_dtype(precision: str, device: torch.device) -> torch.dtype | None:
+    """bfloat16 where asked for, or where a GPU has it; else None: float32 throughout."""
+    if precision == "bfloat16":
+        return torch.bfloat16
+    if precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported():
+        return torch.bfloat16
+    return None
+
+
+def _channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation per channel of the training images, each (1, C, 1, 1)."""
+    channels = images.shape[1]
+    grey_levels = torch.arange(256, device=images.device, dtype=torch.float64) / 255
+    # From histograms: exact, and no float copy of the whole split.
+    counts = torch.stack(
+        [torch.bincount(images[:, c].flatten().int(), minlength=256) for c in range(channels)]
+    ).double()
+    weights = counts / counts.sum(1, keepdim=True)
+    mean = weights @ grey_levels
+    std = (weights @ grey_levels.square() - mean.square()).clamp(min=1e-12).sqrt()
+    return mean.float().view(1, -1, 1, 1), std.float().view(1, -1, 1, 1)
+
+
+def _on_device(split: Split, device: torch.device) -> Split:
+    return Split(split.images.to(device), split.labels.to(device))

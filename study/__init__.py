@@ -1,0 +1,1 @@
+"""Fair searches, paired confirmations and verdicts for contrastive-learning methods."""

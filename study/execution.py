@@ -1,0 +1,214 @@
+"""How does Ray Tune carry out the jobs of a phase?
+
+Tune starts, feeds and buries the workers. What runs next and what is stopped is decided by the
+phase's `Source`, whose memory is on disk; Tune's own snapshots are never read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
+from ray.tune.search import Searcher
+
+from study.job import Job, Record, record_from
+from study.ledger import Ending
+from study.resources import Share
+from study.source import Monitor, Source
+from study.trial import run_job
+
+
+def execute(
+    source: Source,
+    *,
+    share: Share,
+    folder: Path,
+    session: str,
+    retries: int,
+    monitors: Sequence[Monitor] = (),
+) -> None:
+    """Run jobs until the source has none left and all have ended.
+
+    Args:
+        source: hands out the jobs and hears what becomes of them.
+        share: cores and GPUs per job, and how many at once.
+        folder: absolute; Tune writes its own files below `folder/ray`.
+        session: a name that no earlier call used in this folder.
+        retries: how often a job whose worker was lost is started again.
+        monitors: told about everything, never asked.
+    """
+    remaining = source.remaining()
+    if not remaining:
+        return
+    conductor = _Conductor(source, monitors, threads=share.cpus)
+    with _registered(conductor):
+        tuner = tune.Tuner(
+            tune.with_resources(
+                _trainable, {"cpu": share.cpus} | ({"gpu": share.gpus} if share.gpus else {})
+            ),
+            tune_config=TuneConfig(
+                search_alg=_Bridge(),
+                num_samples=remaining,
+                max_concurrent_trials=share.slots,
+                reuse_actors=True,
+                trial_dirname_creator=lambda trial: trial.trial_id,
+            ),
+            run_config=RunConfig(
+                name=session,
+                storage_path=str(folder / "ray"),
+                verbose=0,
+                stop=_stop,
+                failure_config=FailureConfig(max_failures=retries),
+                checkpoint_config=CheckpointConfig(num_to_keep=1),
+            ),
+        )
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+        tuner.fit()
+    conductor.raise_if_broken()
+
+
+def execute_here(source: Source, *, monitors: Sequence[Monitor] = ()) -> None:
+    """As `execute`, one job after the other in this process and without Ray: for tests."""
+    conductor = _Conductor(source, monitors, threads=1)
+    while (job := conductor.start("here")) is not None:
+        with contextlib.suppress(_Stopped):
+            run_job(job.plain(), _report_here(conductor))
+        conductor.end("here", lost=None)
+
+
+class _Stopped(Exception):
+    """Unwinds a job that the source has stopped."""
+
+
+def _report_here(conductor: _Conductor) -> Callable[[dict[str, Any]], None]:
+    def report(result: dict[str, Any]) -> None:
+        if conductor.result("here", result):
+            raise _Stopped
+
+    return report
+
+
+def _trainable(config: dict[str, Any]) -> None:
+    """What a worker runs: a plain job with Ray's report."""
+    run_job(config["job"], tune.report, threads=int(config["threads"]))
+
+
+class _Conductor:
+    """Passes what happens between Tune and a source, each epoch once and in order."""
+
+    def __init__(
+        self, source: Source, monitors: Sequence[Monitor], *, threads: int
+    ) -> None:
+        self._source, self._monitors, self.threads = source, monitors, threads
+        self._jobs: dict[str, Job] = {}
+        self._records: dict[str, list[Record]] = {}
+        self._outcomes: dict[str, tuple[str, str]] = {}
+        self._broken: BaseException | None = None
+
+    def start(self, trial_id: str) -> Job | None:
+        job = self._source.next()
+        if job is not None:
+            self._jobs[trial_id], self._records[trial_id] = job, []
+            for monitor in self._monitors:
+                monitor.on_start(job)
+        return job
+
+    def exhausted(self) -> bool:
+        return self._broken is not None or self._source.remaining() == 0
+
+    def result(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Whether the job should stop."""
+        if "records" not in result or trial_id in self._outcomes:
+            return False
+        job, known = self._jobs[trial_id], self._records[trial_id]
+        # A restarted worker reports the epochs before its checkpoint again.
+        last = known[-1].epoch if known else -1
+        new = [r for data in result["records"] if (r := record_from(data)).epoch > last]
+        known += new
+        stop = self._source.on_records(job, new) if new else False
+        for monitor in self._monitors:
+            monitor.on_records(job, new)
+        if result["outcome"]:
+            self._outcomes[trial_id] = (result["outcome"], result["failure"])
+        elif stop:
+            self._outcomes[trial_id] = ("stopped", "")
+        return stop
+
+    def end(self, trial_id: str, *, lost: str | None) -> None:
+        job = self._jobs.pop(trial_id, None)
+        if job is None:
+            return
+        outcome, failure = self._outcomes.pop(trial_id, ("failed", lost or "the worker vanished"))
+        ending = Ending(job, outcome, tuple(self._records.pop(trial_id)), failure)
+        self._source.on_end(ending)
+        for monitor in self._monitors:
+            monitor.on_end(ending)
+
+    @contextlib.contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Keep an error of ours: Tune would bury it in its own log and report something else."""
+        try:
+            yield
+        except BaseException as error:
+            self._broken = self._broken or error
+            raise
+
+    def raise_if_broken(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+
+
+# Tune pickles searchers and stop functions, and a source holds connections. So Tune gets empty
+# shells, and the one conductor of this process is found here.
+_ACTIVE: list[_Conductor] = []
+
+
+@contextlib.contextmanager
+def _registered(conductor: _Conductor) -> Iterator[None]:
+    _ACTIVE.append(conductor)
+    try:
+        yield
+    finally:
+        _ACTIVE.remove(conductor)
+
+
+def _stop(trial_id: str, result: dict[str, Any]) -> bool:
+    conductor = _ACTIVE[-1]
+    with conductor.guarded():
+        return conductor.result(trial_id, result)
+
+
+class _Bridge(Searcher):
+    """A Tune searcher that asks the conductor."""
+
+    def __init__(self) -> None:
+        super().__init__(metric=None, mode=None)
+
+    def suggest(self, trial_id: str) -> Any:
+        conductor = _ACTIVE[-1]
+        with conductor.guarded():
+            if conductor.exhausted():
+                return Searcher.FINISHED
+            job = conductor.start(trial_id)
+            if job is None:
+                return None
+            return {"job": job.plain(), "threads": conductor.threads}
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        conductor = _ACTIVE[-1]
+        with conductor.guarded():
+            conductor.end(trial_id, lost="the worker was lost" if error else None)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Nothing: the source's memory is on disk already."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Nothing."""
+

@@ -1,0 +1,217 @@
+"""What does a study keep on disk, and may this command touch it?"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import platform
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from study.faults import StudyError
+from study.ledger import digest, write_whole
+from study.load import study_from
+from study.spec import Study
+
+# What may change when a study is resumed: it neither alters a verdict's meaning nor any past run.
+_FREE = ("resources",)
+PACKAGES = ("torch", "torchvision", "ray", "optuna", "mlflow", "numpy", "scipy", "statsmodels")
+
+
+class Folder:
+    """A study's folder: `study.yaml`, `winners.json`, `runs.csv`, `results.csv`, `report/`, …"""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        self.study_yaml = self.path / "study.yaml"
+        self.winners_json = self.path / "winners.json"
+        self.sessions = self.path / "sessions.jsonl"
+        self.runs_csv = self.path / "runs.csv"
+        self.results_csv = self.path / "results.csv"
+        self.report = self.path / "report"
+
+    def open(self, study: Study, *, resume: bool, command: str, storage: str) -> str:
+        """Create the folder, or check that it may be resumed; returns the study's id.
+
+        Raises:
+            StudyError: it exists and `resume` is False, or it holds another design.
+        """
+        if not self.study_yaml.exists():
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._write(study, identity=uuid.uuid4().hex)
+            return self.identity()
+        if not resume:
+            raise StudyError(
+                f"the study `{study.name}` already exists in {storage}/{study.name} "
+                f"({self._state()}); nothing was changed\n"
+                f"  to go on with it:    {command} --resume\n"
+                f"  to start a new one:  {command} --name {self._free_name()}"
+            )
+        differences = self._differences(study)
+        if differences:
+            raise StudyError(
+                f"{storage}/{study.name} was started with another design; nothing was changed\n"
+                + "".join(f"  {difference}\n" for difference in differences)
+                + "  allowed: more confirm.seeds, more search.trials_per_arm before the "
+                "confirmation has begun, other resources\n"
+                f"  try: {command} --name {self._free_name()}"
+            )
+        self._write(study, identity=self.identity())
+        return self.identity()
+
+    def identity(self) -> str:
+        """The study's id, which tells it from others of the same name."""
+        return str(self._declared()["id"])
+
+    def hash(self) -> str:
+        """Of the design record."""
+        return str(self._declared()["hash"])
+
+    def load(self) -> Study:
+        """The study as resolved when it was started.
+
+        Raises:
+            StudyError: there is no study in this folder.
+        """
+        try:
+            text = self.study_yaml.read_text()
+        except OSError:
+            others = sorted(p.parent.name for p in self.path.parent.glob("*/study.yaml"))
+            known = ", ".join(others) or "none"
+            raise StudyError(
+                f"there is no study in {self.path}\n  allowed: the name of a study there: {known}\n"
+                "  try: --storage DIR if it was kept elsewhere"
+            ) from None
+        return study_from(text, str(self.study_yaml))
+
+    def winners(self) -> dict[str, Any] | None:
+        """The settings frozen at the end of the search, if it has ended."""
+        if not self.winners_json.exists():
+            return None
+        return json.loads(self.winners_json.read_text())["winners"]
+
+    def freeze(self, winners: Mapping[str, Any]) -> None:
+        """Keep the winners, with a hash, before anything is confirmed."""
+        data = {"hash": digest(dict(winners)), "winners": dict(winners)}
+        write_whole(self.winners_json, json.dumps(data, indent=2))
+
+    def note_session(self, **facts: Any) -> None:
+        """Append to the log of sessions: what ran when, on what, and who looked."""
+        entry = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
+        with self.sessions.open("a") as log:
+            log.write(json.dumps(entry) + "\n")
+
+    def session_log(self) -> list[dict[str, Any]]:
+        """All entries of the log; a line torn by a crash is passed over."""
+        entries = []
+        lines = self.sessions.read_text().splitlines() if self.sessions.exists() else []
+        for line in lines:
+            try:
+                entries.append(json.loads(line))
+            except json.JSONDecodeError:
+                continue
+        return entries
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other drivers out; the kernel lifts the lock when the process ends, however."""
+        with (self.path / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise StudyError(
+                    f"another process is running the study in {self.path}\n"
+                    "  try: wait for it, or end it with Ctrl-C"
+                ) from None
+            yield
+
+    def _declared(self) -> dict[str, Any]:
+        return yaml.safe_load(self.study_yaml.read_text())
+
+    def _write(self, study: Study, *, identity: str) -> None:
+        declared = study.declared()
+        design = {key: value for key, value in declared.items() if key not in _FREE}
+        data = {"id": identity, "hash": digest(design)} | declared
+        header = "# Written by study.run: the study as resolved. Changes here change nothing.\n"
+        write_whole(self.study_yaml, header + yaml.safe_dump(data, sort_keys=False))
+
+    def _differences(self, study: Study) -> list[str]:
+        old, new = _flat(self.load().declared()), _flat(study.declared())
+        found = []
+        for key in sorted(old.keys() | new.keys()):
+            was, now = old.get(key), new.get(key)
+            if was == now or key.split(".")[0] in _FREE:
+                continue
+            if key == "confirm.seeds" and set(was) <= set(now):
+                continue
+            if key == "search.trials_per_arm" and now > was and self.winners() is None:
+                continue
+            found.append(f"{key}: was {_show(was)}, is now {_show(now)}")
+        return found
+
+    def _state(self) -> str:
+        if (self.report / "report.html").exists():
+            return "finished, with a report"
+        if self.winners() is not None:
+            return "in its confirmation phase"
+        return "in its search phase"
+
+    def _free_name(self) -> str:
+        stem, number = self.path.name, 2
+        while (self.path.parent / f"{stem}-{number}").exists():
+            number += 1
+        return f"{stem}-{number}"
+
+
+def versions() -> dict[str, str]:
+    """Of Python and the packages that figures depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def hardware() -> dict[str, str]:
+    """What the driver's machine is."""
+    cards = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "gpus": ", ".join(cards) or "none",
+        "python": sys.executable.rsplit("/", 1)[-1],
+    }
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown"
+
+
+def _flat(data: Any, at: str = "") -> dict[str, Any]:
+    if isinstance(data, dict) and data:
+        found: dict[str, Any] = {}
+        for key, value in data.items():
+            found |= _flat(value, f"{at}.{key}" if at else str(key))
+        return found
+    return {at: data}
+
+
+def _show(value: Any) -> str:
+    return "not set" if value is None else str(value)

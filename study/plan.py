@@ -1,0 +1,158 @@
+"""What would this study do, what could it show, and how long would it take?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from analysis.power import minimum_detectable_effect, seeds_needed_for_family, smallest_p
+from contrastive.config import TrainConfig
+from contrastive.training import batches, dataset_of, train
+from study import space as spaces
+from study.progress import duration
+from study.spec import EarlyStopping, Parameter, Study
+
+_TIMED_BATCHES = 4
+
+
+def plan_lines(study: Study, *, slots: int) -> Iterator[str]:
+    """The plan in plain lines: arms, budget, claims and what the seeds can show, time.
+
+    Args:
+        study: checked.
+        slots: trainings at a time.
+    """
+    yield f"study {study.name}: {study.question}" if study.question else f"study {study.name}"
+    yield from _search_lines(study)
+    seeds, cells = study.confirm.seed_list, len(study.arms) * len(study.conditions)
+    yield (
+        f"confirmation: {len(study.arms)} arms × {len(study.conditions)} conditions × "
+        f"{len(seeds)} seeds = {cells * len(seeds)} runs, seeds {_span(seeds)}"
+    )
+    for name, settings in study.conditions.items():
+        yield f"  {name}: {_settings(settings) or 'as in trial'}"
+    yield from _power_lines(study)
+    yield from _time_lines(study, slots)
+
+
+def _search_lines(study: Study) -> Iterator[str]:
+    search = study.search
+    if search is None:
+        yield "search: none; the arms' settings are confirmed as they stand"
+        for arm, settings in study.arms.items():
+            yield f"  {arm}: {_settings(settings)}"
+        return
+    stopping = _stopping(search.pruned)
+    yield (
+        f"search: {len(study.arms)} arms × {search.trials_per_arm} trials on {search.metric} "
+        f"under {study.tuned_under}, seed {search.seed}, {stopping}"
+    )
+    for arm, settings in study.arms.items():
+        space = spaces.arm_space(study, arm)
+        drawn = ", ".join(f"{name} {_range(p)}" for name, p in space.items())
+        yield f"  {arm}: {_settings(settings)}; searches {drawn or 'nothing'}"
+    unused = set(search.space) - {n for arm in study.arms for n in spaces.arm_space(study, arm)}
+    for name in sorted(unused):
+        yield f"  note: {name} is searched for no arm: conditions or arms set it, or none uses it"
+
+
+def _power_lines(study: Study) -> Iterator[str]:
+    n, m = len(study.confirm.seed_list), len(study.claims)
+    if not m:
+        yield "claims: none declared; whatever the report compares is exploratory"
+        return
+    needed = seeds_needed_for_family(m, study.alpha)
+    yield (
+        f"claims: {m}, α = {study.alpha:g} by Holm; smallest p that {n} seeds can reach: "
+        f"{smallest_p(n):.2g}"
+    )
+    if n < needed:
+        yield (
+            f"  WARNING: {m} claims need at least {needed} seeds; with {n} none can be decided"
+            f"  (try: --set confirm.seeds={needed})"
+        )
+    effect = minimum_detectable_effect(n, m, study.alpha)
+    if effect is None:
+        return
+    if study.pilot_sd:
+        shown = f"{effect * study.pilot_sd:.4f} (pilot_sd {study.pilot_sd:g})"
+        yield f"  smallest difference shown with 80 % power: {shown}"
+    else:
+        yield (
+            f"  smallest difference shown with 80 % power: {effect:.2f} standard deviations of "
+            "the paired differences (give pilot_sd for a figure in the metric's unit)"
+        )
+
+
+def _time_lines(study: Study, slots: int) -> Iterator[str]:
+    seconds = sum(
+        _seconds(study, arm, condition, len(study.confirm.seed_list))
+        for arm in study.arms
+        for condition in study.conditions
+    )
+    if study.search:
+        share = _share_trained(study.search.pruned, TrainConfig(**study.trial).epochs)
+        for arm in study.arms:
+            trials = study.search.trials_per_arm
+            seconds += share * _seconds(study, arm, study.tuned_under, trials)
+    yield (
+        f"time: about {duration(seconds / slots)} with {slots} at a time on this machine, "
+        "measured on a few batches just now"
+    )
+
+
+def _share_trained(rule: EarlyStopping | None, epochs: int) -> float:
+    """The share of its epochs that an average trial runs, if each rung keeps 1/η."""
+    if rule is None:
+        return 1.0
+    share, alive, before = 0.0, 1.0, 0
+    for rung in [*rule.rungs(epochs), epochs]:
+        share += alive * (rung - before) / epochs
+        alive, before = alive / rule.reduction_factor, rung
+    return share
+
+
+_measured: dict[TrainConfig, float] = {}
+
+
+def _seconds(study: Study, arm: str, condition: str, runs: int) -> float:
+    """Device-seconds of `runs` trainings, from a few timed batches of this configuration."""
+    config = TrainConfig(**study.fixed(arm, condition))
+    few = TrainConfig(
+        **(
+            study.fixed(arm, condition)
+            | {"epochs": 1, "train_limit": _TIMED_BATCHES * config.batch_size, "eval_every": 9}
+        )
+    )
+    steps = batches(config, len(dataset_of(config).train))
+    if steps <= _TIMED_BATCHES:
+        few = TrainConfig(**(study.fixed(arm, condition) | {"epochs": 1}))
+    if few not in _measured:
+        for record in train(few, 0, read_test=False):
+            before = time.perf_counter()
+            if record.epoch == 0:
+                started = before
+        _measured[few] = (before - started) / max(1, min(steps, _TIMED_BATCHES))
+    return runs * config.epochs * steps * _measured[few]
+
+
+def _stopping(rule: EarlyStopping | None) -> str:
+    if rule is None:
+        return "no early stopping"
+    return f"successive halving by {rule.reduction_factor} from epoch {rule.grace_epochs}"
+
+
+def _range(parameter: Parameter) -> str:
+    if parameter.choices is not None:
+        return "{" + ", ".join(str(c) for c in parameter.choices) + "}"
+    return f"[{parameter.low:g}, {parameter.high:g}]{' log' * parameter.log}"
+
+
+def _settings(settings: dict[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
+
+
+def _span(seeds: list[int]) -> str:
+    if len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]}–{seeds[-1]}"
+    return ", ".join(str(seed) for seed in seeds)

@@ -1,0 +1,95 @@
+"""What does a finished, or unfinished, study show? `python -m study.report NAME`"""
+
+from __future__ import annotations
+
+from study.environment import quieten
+
+quieten()
+
+import argparse  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+from analysis.report import one_line_verdicts, write_report  # noqa: E402
+from analysis.table import TableError  # noqa: E402
+from study.faults import StudyError  # noqa: E402
+from study.folder import Folder  # noqa: E402
+
+
+def report_on(folder: Folder, *, out: Path | None = None, look: bool = False) -> dict[str, Any]:
+    """Write the report of a study's folder from what was logged there.
+
+    Args:
+        folder: of the study, with `results.csv`.
+        out: where to; the folder's `report` if not given.
+        look: whether this is a look at the data by the study itself, to be logged.
+
+    Raises:
+        StudyError: nothing has been confirmed yet.
+    """
+    study = folder.load()
+    if not folder.results_csv.exists():
+        raise StudyError(
+            f"the study `{study.name}` has no results yet: its confirmation has not ended\n"
+            "  try: the study.run command that started it, with --resume"
+        )
+    if look:
+        folder.note_session(look=True, seeds=study.confirm.seed_list)
+    try:
+        return write_report(
+            folder.results_csv,
+            plan=folder.study_yaml,
+            runs=folder.runs_csv,
+            provenance=_provenance(folder),
+            out=out or folder.report,
+        )
+    except TableError as error:
+        raise StudyError(str(error)) from None
+
+
+def _provenance(folder: Folder) -> dict[str, Any]:
+    sessions = [entry for entry in folder.session_log() if "session" in entry]
+    planned = set(folder.load().confirm.seed_list)
+    # A look counts against the verdicts if the plan has grown since: at the planned number of
+    # seeds, reading the report any number of times changes nothing.
+    looks = {
+        tuple(entry["seeds"]): entry["at"]
+        for entry in folder.session_log()
+        if entry.get("look") and set(entry["seeds"]) != planned
+    }
+    last = sessions[-1] if sessions else {}
+    return {
+        "commands": [f"{entry['at']}  {entry['command']}" for entry in sessions],
+        "versions": last.get("versions", {}),
+        "hardware": last.get("hardware", {}),
+        "hash": folder.hash(),
+        "study id": folder.identity(),
+        "looks": [{"at": at, "seeds": len(seeds)} for seeds, at in looks.items()],
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m study.report", description="Write a study's report again."
+    )
+    parser.add_argument("name", help="of the study")
+    parser.add_argument("--storage", default="studies", metavar="DIR", help="(studies)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="default: the study's report/")
+    args = parser.parse_args(argv)
+    try:
+        folder = Folder(Path(args.storage) / args.name)
+        report = report_on(folder, out=args.out)
+    except StudyError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for line in one_line_verdicts(report):
+        print(line)
+    print(f"\nreport:  {(args.out or Path(args.storage) / args.name / 'report') / 'report.html'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

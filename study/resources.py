@@ -1,0 +1,93 @@
+"""How many trainings fit on this machine or cluster at a time, and what does each get?"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import ray
+import torch
+
+from study.environment import QUIET
+from study.faults import StudyError
+from study.spec import Resources
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one training gets, and how many run at once."""
+
+    cpus: int
+    gpus: float
+    slots: int
+
+    def __str__(self) -> str:
+        gpu = f", {self.gpus:g} GPU" if self.gpus else ""
+        return f"{self.slots} at a time, {self.cpus} core{'s' * (self.cpus > 1)}{gpu} each"
+
+
+def start_ray(address: str | None) -> None:
+    """Start Ray on this machine, or join the cluster at `address`.
+
+    Raises:
+        StudyError: no cluster answers there.
+    """
+    common = {"log_to_driver": False, "logging_level": "ERROR", "runtime_env": _runtime_env()}
+    try:
+        if address:
+            ray.init(address=address, **common)
+        else:
+            ray.init(include_dashboard=False, num_cpus=_own_cores(), **common)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        where = f"at {address}" if address else "on this machine"
+        raise StudyError(
+            f"Ray cannot be started {where}: {str(error).splitlines()[0]}\n"
+            "  allowed: the address of a running cluster, e.g. 127.0.0.1:6379, or none"
+        ) from None
+
+
+def slots_here(resources: Resources) -> int:
+    """How many trainings would run at a time on this machine, without starting Ray."""
+    cards = torch.cuda.device_count()
+    if cards and resources.gpus == "auto":
+        return max(1, min(cards, _own_cores() // resources.cpus))
+    if cards and resources.gpus:
+        return max(1, int(cards / float(resources.gpus) + 1e-9))
+    return max(1, _own_cores() // resources.cpus)
+
+
+def _own_cores() -> int:
+    """Cores that this process may use, which in a container are fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _runtime_env() -> dict[str, object]:
+    # OMP_NUM_THREADS is left to Ray: it sets the number of cores that it assigned.
+    quiet = {name: value for name, value in QUIET.items() if name != "OMP_NUM_THREADS"}
+    passed = ("CONTRASTIVE_CACHE", "CONTRASTIVE_DATA")
+    return {"env_vars": quiet | {n: os.environ[n] for n in passed if n in os.environ}}
+
+
+def share(resources: Resources) -> Share:
+    """Divide what Ray has.
+
+    GPUs are used when there are any. `auto` puts one training on each card: more than one would
+    need a measurement of its memory.
+
+    Raises:
+        StudyError: not even one training fits.
+    """
+    have = ray.cluster_resources()
+    cards, cores = have.get("GPU", 0), have.get("CPU", 0)
+    gpus = (1.0 if cards else 0.0) if resources.gpus == "auto" else float(resources.gpus)
+    slots = int(cores // resources.cpus)
+    if gpus:
+        per_card = int(1 / gpus + 1e-9) if gpus <= 1 else 0
+        slots = min(slots, int(cards) * per_card if per_card else int(cards // gpus))
+    if slots < 1:
+        raise StudyError(
+            f"one training asks for {resources.cpus} cores and {gpus:g} GPUs; there are "
+            f"{cores:g} cores and {cards:g} GPUs\n"
+            "  try: --set resources.cpus=1 --set resources.gpus=auto"
+        )
+    return Share(resources.cpus, gpus, slots)

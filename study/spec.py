@@ -1,0 +1,159 @@
+"""What does a study consist of: arms, conditions, search, confirmation, claims?
+
+Plain checked data, no files: `study.load` reads them, `study.check` holds them against each other.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+SEARCH_SEED = 0  # of all search trials, unless the study names another
+
+Settings = dict[str, Any]  # of TrainConfig, by name
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Parameter(_Model):
+    """One dimension of the search space: a range or a list of choices."""
+
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    step: Annotated[float, Field(gt=0)] | None = None
+    choices: list[Any] | None = None
+    when: dict[str, Any] = {}  # active only if each of these settings has one of these values
+
+    @field_validator("when")
+    @classmethod
+    def _values_as_lists(cls, when: dict[str, Any]) -> dict[str, list[Any]]:
+        return {name: v if isinstance(v, list) else [v] for name, v in when.items()}
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Parameter:
+        bounds = (self.low is not None) + (self.high is not None)
+        if (self.choices is None) == (bounds == 0) or bounds == 1:
+            raise ValueError("a parameter has either both `low` and `high`, or `choices`")
+        if self.choices is not None:
+            if not self.choices:
+                raise ValueError("`choices` is empty")
+            if self.log or self.step:
+                raise ValueError("`log` and `step` belong to a range, not to `choices`")
+        elif self.low >= self.high:
+            raise ValueError(f"`low` is {self.low:g}, not below `high`, {self.high:g}")
+        elif self.log and self.low <= 0:
+            raise ValueError(f"`low` is {self.low:g}; with `log: true` it must be above 0")
+        elif self.log and self.step:
+            raise ValueError("`log` and `step` cannot be combined")
+        return self
+
+    def holds(self, value: Any) -> bool:
+        """Whether `value` can be drawn from this dimension."""
+        if self.choices is not None:
+            return value in self.choices
+        return (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and self.low <= value <= self.high
+        )
+
+
+class EarlyStopping(_Model):
+    """Asynchronous successive halving, for each arm by itself."""
+
+    grace_epochs: Annotated[int, Field(ge=1)]
+    reduction_factor: Annotated[int, Field(ge=2)] = 3
+
+    def rungs(self, epochs: int) -> list[int]:
+        """The epochs, before the last, at which trials are compared."""
+        found, epoch = [], self.grace_epochs
+        while epoch < epochs:
+            found.append(epoch)
+            epoch *= self.reduction_factor
+        return found
+
+
+class Search(_Model):
+    """The search phase: how each arm is tuned on the validation split."""
+
+    trials_per_arm: Annotated[int, Field(ge=1)]
+    under: str | None = None  # condition; the first one if not given
+    space: dict[str, Parameter]
+    first: list[Settings] = []  # tried before anything is drawn
+    early_stopping: EarlyStopping | Literal["none"] = "none"
+    metric: Literal["val/knn_top1"] = "val/knn_top1"
+    seed: Annotated[int, Field(ge=0)] = SEARCH_SEED
+    parallel_per_arm: Annotated[int, Field(ge=1)] | None = None  # None: as many as slots allow
+
+    @property
+    def pruned(self) -> EarlyStopping | None:
+        """The rule for early stopping, or None."""
+        return None if self.early_stopping == "none" else self.early_stopping
+
+
+class Confirm(_Model):
+    """The confirmation phase: fresh seeds, shared by all arms and conditions."""
+
+    seeds: Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]]
+    metrics: Annotated[list[str], Field(min_length=1)] = [
+        "test/knn_top1",
+        "test/linear_top1",
+        "test/linear_top5",
+    ]
+
+    @property
+    def seed_list(self) -> list[int]:
+        """The declared seeds; a number n declares 1, …, n."""
+        return list(range(1, self.seeds + 1)) if isinstance(self.seeds, int) else self.seeds
+
+
+class Resources(_Model):
+    """What one training is given."""
+
+    cpus: Annotated[int, Field(ge=1)] = 1
+    gpus: Annotated[float, Field(ge=0)] | Literal["auto"] = "auto"
+    retries: Annotated[int, Field(ge=0)] = 2  # after a lost worker or node
+
+
+class Study(_Model):
+    """A whole study, as resolved from its file, profile and overrides."""
+
+    name: str
+    question: str = ""
+    trial: Settings = {}
+    arms: Annotated[dict[str, Settings], Field(min_length=1)]
+    conditions: Annotated[dict[str, Settings], Field(min_length=1)] = {"default": {}}
+    search: Search | None = None
+    confirm: Confirm
+    claims: list[dict[str, Any]] = []
+    margin: Annotated[float, Field(gt=0, lt=1)] | None = None
+    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
+    pilot_sd: Annotated[float, Field(gt=0)] | None = None
+    resources: Resources = Resources()
+
+    @property
+    def tuned_under(self) -> str:
+        """The condition of the search phase."""
+        named = self.search.under if self.search else None
+        return named or next(iter(self.conditions))
+
+    def fixed(self, arm: str, condition: str) -> Settings:
+        """What is set for a training before the search adds to it; the condition has the last word.
+
+        A condition is a stress put on all arms alike, so it prevails over an arm's own setting.
+        """
+        return self.trial | self.arms[arm] | self.conditions[condition]
+
+    def declared(self) -> dict[str, Any]:
+        """The study as plain data, for `study.yaml` and its hash."""
+        data = self.model_dump(mode="json", exclude_none=True)
+        data["confirm"]["seeds"] = self.confirm.seed_list
+        if self.search:
+            for parameter in data["search"]["space"].values():
+                if not parameter["when"]:
+                    del parameter["when"]
+        return data

@@ -1,0 +1,237 @@
+"""How do a study's phases, trials and runs get into MLflow without slowing or endangering them?
+
+Only the driver writes, from one thread, and never twice: runs are found again by a tag, so a
+resumed study goes on in the same MLflow runs. A tracking server that fails costs a warning.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from study.job import Job, Record
+from study.ledger import Ending
+
+KEY_TAG = "study.key"
+FLUSH_EVERY_S = 10.0
+_STATUS = {"finished": "FINISHED", "stopped": "FINISHED", "diverged": "FAILED", "failed": "FAILED"}
+_VALUE_LIMIT = 500  # characters of a parameter shown in the UI
+
+
+def tracking_uri() -> str:
+    """The user's tracking server, or `mlflow.db` in the working directory."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path.cwd() / 'mlflow.db'}"
+
+
+def browse_command() -> str:
+    """The line that opens what was logged in a browser."""
+    uri = tracking_uri()
+    if uri.startswith(("http://", "https://")):
+        return f"open {uri}"
+    local = f"sqlite:///{Path.cwd() / 'mlflow.db'}"
+    shown = "sqlite:///mlflow.db" if uri == local else uri
+    return f"MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1 --backend-store-uri {shown}"
+
+
+class Tracker:
+    """A monitor that mirrors a study into one MLflow experiment.
+
+    Args:
+        name: of the study and of the experiment.
+        tags: of the parent runs: question, hash and the like.
+        warn: called once with a text if MLflow cannot be written.
+    """
+
+    def __init__(self, name: str, *, tags: Mapping[str, str], warn: Callable[[str], None]) -> None:
+        self._name, self._tags, self._warn = name, dict(tags), warn
+        self._queue: queue.SimpleQueue[Callable[[_Sink], None] | None] = queue.SimpleQueue()
+        self._ids: dict[str, str] = {}
+        self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
+        self._thread.start()
+
+    def on_start(self, job: Job) -> None:
+        """Open the job's run below its phase's."""
+        self._queue.put(lambda sink: sink.open(job))
+
+    def on_records(self, job: Job, records: Sequence[Record]) -> None:
+        """Log the epochs."""
+        self._queue.put(lambda sink: sink.add(job.key, records))
+
+    def on_end(self, ending: Ending) -> None:
+        """Close the run."""
+        self._queue.put(lambda sink: sink.end(ending))
+
+    def backfill(self, endings: Iterable[Ending]) -> None:
+        """Write what an earlier driver did not live to write."""
+        for ending in endings:
+            self._queue.put(lambda sink, ending=ending: sink.backfill(ending))
+
+    def phase(self, phase: str, *, params: Mapping[str, Any], done: bool = False) -> None:
+        """Open or close the parent run of a phase."""
+        self._queue.put(lambda sink: sink.phase(phase, params, done=done))
+
+    def artifacts(self, phase: str, folder: Path, below: str | None = None) -> None:
+        """Log a folder, or a file, to the parent run of a phase."""
+        self._queue.put(lambda sink: sink.artifacts(phase, folder, below))
+
+    def flush(self) -> dict[str, str]:
+        """Wait until all is written; the MLflow run ids by job key (and by phase)."""
+        done = threading.Event()
+        self._queue.put(lambda sink: (sink.flush(), done.set())[0])
+        while self._thread.is_alive() and not done.wait(0.1):
+            pass
+        return dict(self._ids)
+
+    def close(self) -> None:
+        """Write what is left and end the thread."""
+        self._queue.put(None)
+        self._thread.join(timeout=120)
+
+    def _work(self) -> None:
+        try:
+            sink = _Sink(self._name, self._tags, self._ids)
+            self._drain(sink)
+        except Exception as error:  # the study must not end because its mirror broke
+            self._warn(f"MLflow cannot be written ({_short(error)}); the study goes on without it")
+            self._discard()
+
+    def _drain(self, sink: _Sink) -> None:
+        due = time.monotonic() + FLUSH_EVERY_S
+        while True:
+            try:
+                item = self._queue.get(timeout=max(0.0, due - time.monotonic()))
+            except queue.Empty:
+                sink.flush()
+                due = time.monotonic() + FLUSH_EVERY_S
+                continue
+            if item is None:
+                sink.flush()
+                return
+            item(sink)
+
+    def _discard(self) -> None:
+        while self._queue.get() is not None:
+            pass
+
+
+class _Sink:
+    """MLflow's client, and what has been written so far. Lives in the tracker's thread."""
+
+    def __init__(self, name: str, tags: dict[str, str], ids: dict[str, str]) -> None:
+        # Imported here, in the tracker's thread: it takes seconds that Ray's start can use.
+        import mlflow
+        from mlflow.entities import Metric, Param, RunTag
+
+        for noisy in ("mlflow", "alembic"):
+            logging.getLogger(noisy).setLevel(logging.WARNING)
+        mlflow.set_tracking_uri(tracking_uri())
+        self._client = mlflow.MlflowClient()
+        self._Metric, self._Param, self._RunTag = Metric, Param, RunTag
+        self._tags, self._ids = tags, ids
+        self._experiment = self._open_experiment(name)
+        self._pending: dict[str, list[Any]] = {}
+        self._logged: dict[str, int] = {}  # last epoch written, by key
+        self._find_runs()
+
+    def _open_experiment(self, name: str) -> str:
+        found = self._client.get_experiment_by_name(name)
+        if found is not None:
+            if found.lifecycle_stage == "deleted":
+                self._client.restore_experiment(found.experiment_id)
+            return str(found.experiment_id)
+        local = tracking_uri().startswith("sqlite:")
+        place = (Path.cwd() / "mlruns" / name).as_uri() if local else None
+        return str(self._client.create_experiment(name, artifact_location=place))
+
+    def _find_runs(self) -> None:
+        token: str | None = ""
+        while token is not None:
+            page = self._client.search_runs([self._experiment], max_results=1000,
+                                            page_token=token or None)  # fmt: skip
+            for run in page:
+                key = run.data.tags.get(KEY_TAG)
+                # A study of the same name in another folder has runs of its own.
+                if key and run.data.tags.get("study.id") == self._tags["study.id"]:
+                    self._ids[key] = run.info.run_id
+                    if "views" in run.data.metrics:
+                        history = self._client.get_metric_history(run.info.run_id, "views")
+                        self._logged[key] = max(point.step for point in history)
+            token = page.token or None
+
+    def phase(self, phase: str, params: Mapping[str, Any], *, done: bool) -> None:
+        run_id = self._run(phase, phase, parent=None, params=params)
+        if done:
+            self._client.set_terminated(run_id, "FINISHED")
+
+    def open(self, job: Job) -> None:
+        condition = f" · {job.condition} · seed {job.seed}"
+        name = job.arm + (f" · trial {job.number}" if job.phase == "search" else condition)
+        fixed = {"phase": job.phase, "arm": job.arm, "condition": job.condition, "seed": job.seed}
+        parent = self._ids.get(job.phase)
+        run_id = self._run(job.key, name, parent=parent, params=fixed | job.config)
+        self._client.update_run(run_id, status="RUNNING")
+
+    def add(self, key: str, records: Sequence[Record]) -> None:
+        now, last = int(time.time() * 1000), self._logged.get(key, -1)
+        for record in records:
+            if record.epoch > last:
+                self._pending.setdefault(key, []).extend(
+                    self._Metric(name, value, now, record.epoch)
+                    for name, value in record.metrics.items()
+                )
+                self._logged[key] = record.epoch
+
+    def end(self, ending: Ending) -> None:
+        key = ending.job.key
+        self._write(key)
+        self._client.set_tag(self._ids[key], "outcome", ending.outcome)
+        if ending.failure:
+            self._client.set_tag(self._ids[key], "failure", ending.failure[-4000:])
+        self._client.set_terminated(self._ids[key], _STATUS[ending.outcome])
+
+    def backfill(self, ending: Ending) -> None:
+        key = ending.job.key
+        if key in self._ids and self._client.get_run(self._ids[key]).data.tags.get("outcome"):
+            return
+        self.open(ending.job)
+        self.add(key, ending.records)
+        self.end(ending)
+
+    def artifacts(self, phase: str, path: Path, below: str | None) -> None:
+        if path.is_dir():
+            self._client.log_artifacts(self._ids[phase], str(path), below)
+        else:
+            self._client.log_artifact(self._ids[phase], str(path), below)
+
+    def flush(self) -> None:
+        for key in list(self._pending):
+            self._write(key)
+
+    def _write(self, key: str) -> None:
+        metrics = self._pending.pop(key, [])
+        for start in range(0, len(metrics), 1000):  # the server's limit for a batch
+            self._client.log_batch(self._ids[key], metrics=metrics[start : start + 1000])
+
+    def _run(
+        self, key: str, name: str, *, parent: str | None, params: Mapping[str, Any]
+    ) -> str:
+        if key in self._ids:
+            return self._ids[key]
+        tags = self._tags | {KEY_TAG: key, "mlflow.runName": name}
+        if parent:
+            tags["mlflow.parentRunId"] = parent
+        run = self._client.create_run(self._experiment, run_name=name, tags=tags)
+        self._ids[key] = run.info.run_id
+        values = [self._Param(k, str(v)[:_VALUE_LIMIT]) for k, v in params.items()]
+        self._client.log_batch(run.info.run_id, params=values)
+        return self._ids[key]
+
+
+def _short(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__

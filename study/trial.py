@@ -1,0 +1,115 @@
+"""How does a worker carry out one job? Plain code: runs without Ray, in any process."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from contrastive.config import TrainConfig
+from contrastive.training import Diverged, EpochRecord, StateError, train
+from study.job import Job, Record, job_from
+
+Report = Callable[[dict[str, Any]], None]
+
+CHECKPOINT_EVERY_S = 30.0
+FLUSH_EVERY_S = 1.0  # a report costs the driver some 10 ms, an epoch may take no longer
+
+
+def run_job(data: Mapping[str, Any], report: Report, *, threads: int = 1) -> None:
+    """Train and report until the job ends one way or another; never raises for the job's faults.
+
+    Each report is `{"records": [...], "outcome": None}`; the last one's outcome is "finished",
+    "diverged" or "failed" with `failure`, a text. A job that finds its checkpoint goes on from it
+    and reports the epochs before it again: the driver may not have heard of them.
+
+    Args:
+        data: `Job.plain()`.
+        report: called with plain data; may not return if the driver stops the job.
+        threads: CPU threads for PyTorch, as many as cores were assigned.
+    """
+    job = job_from(dict(data))
+    torch.set_num_threads(threads)
+    # Some CPU kernels (grid_sample backward, index_add) are exact only when asked to be.
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    outbox = _Outbox(report, job)
+    try:
+        for record in _records(job, outbox):
+            outbox.add(record)
+    except Diverged as diverged:
+        outbox.flush("diverged", str(diverged))
+    except Exception:  # whatever an arm raises is a row of the report, not the end of the study
+        outbox.flush("failed", traceback.format_exc())
+    else:
+        outbox.flush("finished")
+    Path(job.checkpoint).unlink(missing_ok=True)
+
+
+def _records(job: Job, outbox: _Outbox) -> Any:
+    config = TrainConfig(**job.config)
+    state, before = _load(job)
+    for record in before:
+        outbox.add(record)
+    saved = time.monotonic()
+    for epoch in train(config, job.seed, state=state, read_test=job.phase == "confirm"):
+        record = _plain(epoch)
+        before.append(record)
+        if time.monotonic() - saved > CHECKPOINT_EVERY_S and epoch.epoch < config.epochs:
+            _save(job, epoch.state(), before)
+            saved = time.monotonic()
+        yield record
+
+
+class _Outbox:
+    """Gathers records, so that short epochs do not wait for the driver one by one."""
+
+    def __init__(self, report: Report, job: Job) -> None:
+        self._report, self._job = report, job
+        self._waiting: list[dict[str, Any]] = []
+        self._sent = time.monotonic()
+
+    def add(self, record: Record) -> None:
+        self._waiting.append(record.plain())
+        due = time.monotonic() - self._sent > FLUSH_EVERY_S
+        if (due and record.epoch < self._job.planned_epochs) or record.epoch in self._job.decide_at:
+            self.flush(None)
+
+    def flush(self, outcome: str | None, failure: str = "") -> None:
+        waiting, self._waiting = self._waiting, []
+        self._sent = time.monotonic()
+        self._report({"records": waiting, "outcome": outcome, "failure": failure})
+
+
+def _plain(record: EpochRecord) -> Record:
+    counts = {name: (c.correct, c.total) for name, c in record.counts.items()}
+    return Record(record.epoch, record.metrics, counts)
+
+
+def _save(job: Job, state: dict[str, Any], records: list[Record]) -> None:
+    file = Path(job.checkpoint)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    scratch = file.with_suffix(".part")
+    torch.save(
+        {"job": job.key, "state": state, "records": [r.plain() for r in records]}, scratch
+    )
+    os.replace(scratch, file)  # a reader finds the old or the new one, never half of one
+
+
+def _load(job: Job) -> tuple[dict[str, Any] | None, list[Record]]:
+    file = Path(job.checkpoint)
+    if not file.exists():
+        return None, []
+    try:
+        data = torch.load(file, weights_only=True, map_location="cpu")
+        if data["job"] != job.key:
+            raise StateError(f"{file} belongs to {data['job']}")
+        records = [Record(**record) for record in data["records"]]
+    except Exception:  # an unreadable checkpoint costs its epochs, never the run
+        file.unlink(missing_ok=True)
+        return None, []
+    return data["state"], records

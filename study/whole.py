@@ -1,0 +1,232 @@
+"""How do search, confirmation and report follow each other in one study?"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from study.confirm import ConfirmSource, confirmation_jobs
+from study.environment import check_torchvision
+from study.folder import Folder, hardware, versions
+from study.job import Job
+from study.ledger import (
+    RESULT_COLUMNS,
+    RUN_COLUMNS,
+    Ending,
+    Ledger,
+    result_rows,
+    run_row,
+    write_table,
+)
+from study.load import load_study
+from study.progress import Display
+from study.spec import Settings, Study
+from study.tracking import Tracker, browse_command
+
+DONE, FAILED = 0, 1
+
+
+def plan_study(args: argparse.Namespace, console: Console) -> int:
+    """`--dry-run`: print what the study would do."""
+    study = _load(args)
+    from study.plan import plan_lines
+    from study.resources import slots_here
+
+    for line in plan_lines(study, slots=slots_here(study.resources)):
+        console.print(line, markup=False)
+    return DONE
+
+
+def run_study(args: argparse.Namespace, console: Console, *, command: str) -> int:
+    """The whole study; returns 0, or 1 if a training failed."""
+    study = _load(args)
+    folder = Folder(Path(args.storage) / study.name)
+    named = command + (f" --name {args.name}" if args.name else "")
+    identity = folder.open(
+        study, resume=args.resume, command=named if args.resume else command, storage=args.storage
+    )
+    with folder.locked():
+        session = len(folder.session_log()) + 1
+        folder.note_session(
+            session=session, command=named, versions=versions(), hardware=hardware(),
+            seeds=study.confirm.seed_list, hash=folder.hash(),
+        )  # fmt: skip
+        tags = {
+            "study": study.name, "study.id": identity, "study.hash": folder.hash(),
+            "question": study.question, "mlflow.note.content": study.question,
+        }  # fmt: skip
+        tracker = Tracker(study.name, tags=tags, warn=lambda text: print(text, file=sys.stderr))
+        try:
+            return _Whole(study, folder, tracker, console, session, args.address, args.storage).run()
+        finally:
+            tracker.close()
+
+
+def _load(args: argparse.Namespace) -> Study:
+    study = load_study(
+        args.spec, profile=args.profile, overrides=args.overrides, name=args.name
+    )
+    check_torchvision(study.fixed(a, c) for a in study.arms for c in study.conditions)
+    return study
+
+
+class _Whole:
+    """One session of one study, from wherever it stands to its report."""
+
+    def __init__(
+        self,
+        study: Study,
+        folder: Folder,
+        tracker: Tracker,
+        console: Console,
+        session: int,
+        address: str | None,
+        storage: str,
+    ) -> None:
+        self.study, self.folder, self.tracker, self.console = study, folder, tracker, console
+        self.session, self.address, self.storage = session, address, storage
+        self.ledger = Ledger(folder.path)
+        self.share: Any = None
+
+    def run(self) -> int:
+        winners = self._search()
+        self._confirm(winners)
+        self._write_tables(winners)
+        return self._report()
+
+    def _search(self) -> dict[str, Settings | None]:
+        """The winners, from the folder if the search has ended before."""
+        if self.study.search is None:
+            return {arm: {} for arm in self.study.arms}
+        frozen = self.folder.winners()
+        if frozen is not None:
+            self.tracker.phase("search", params=self._params())
+            self.tracker.backfill(self.ledger.all("search"))
+            self.tracker.phase("search", params={}, done=True)
+            return frozen
+        from study.search import SearchSource
+
+        source = SearchSource(self.study, self.folder.path, self.ledger, slots=self._slots())
+        if not source.reproducible:
+            self.console.print(
+                "note: with more slots than arms, trials of one arm run side by side, and what the "
+                "search draws depends on their timing; search.parallel_per_arm: 1 makes it exact",
+                markup=False,
+            )
+        self._execute("search", source, source.planned())
+        winners = source.winners()
+        self.folder.freeze(winners)
+        self.tracker.phase("search", params={}, done=True)
+        for arm in (arm for arm, found in winners.items() if found is None):
+            self.console.print(f"{arm}: no trial of its search finished", style="bold red")
+        return winners
+
+    def _confirm(self, winners: Mapping[str, Settings | None]) -> None:
+        jobs = confirmation_jobs(self.study, winners, self.folder.path)
+        planned: dict[str, int] = {}
+        for job in jobs:
+            planned[job.arm] = planned.get(job.arm, 0) + 1
+        self._execute("confirm", ConfirmSource(jobs, self.ledger), planned)
+        self.tracker.phase("confirm", params={}, done=True)
+
+    def _execute(self, phase: str, source: Any, planned: Mapping[str, int]) -> None:
+        self.tracker.phase(phase, params=self._params())
+        earlier = list(self.ledger.all(phase))
+        self.tracker.backfill(earlier)
+        if not source.remaining():
+            return
+        from study.execution import execute
+
+        title = {"search": "search", "confirm": "confirmation"}[phase]
+        metric = self.study.search.metric if self.study.search else "val/knn_top1"
+        self._slots()
+        display = Display(title, planned, metric=metric, console=self.console)
+        for ending in earlier:
+            display.earlier(ending)
+        with display:
+            execute(
+                source,
+                share=self.share,
+                folder=self.folder.path,
+                session=f"session-{self.session:03d}-{phase}",
+                retries=self.study.resources.retries,
+                monitors=(display, self.tracker),
+            )
+
+    def _slots(self) -> int:
+        """Start Ray when the first job is about to run, not to write a report again."""
+        if self.share is None:
+            from study.resources import share, start_ray
+
+            start_ray(self.address)
+            self.share = share(self.study.resources)
+            self.console.print(f"{self.study.name}: {self.share}", markup=False)
+        return self.share.slots
+
+    def _params(self) -> dict[str, Any]:
+        search = self.study.search
+        return {
+            "arms": ", ".join(self.study.arms),
+            "conditions": ", ".join(self.study.conditions),
+            "confirm.seeds": self.study.confirm.seed_list,
+            "search.trials_per_arm": search.trials_per_arm if search else 0,
+            "margin": self.study.margin,
+            "alpha": self.study.alpha,
+        } | {f"trial.{name}": value for name, value in self.study.trial.items()}
+
+    def _write_tables(self, winners: Mapping[str, Settings | None]) -> None:
+        run_ids = self.tracker.flush()
+        metric = self.study.search.metric if self.study.search else "val/knn_top1"
+        search = [(e.job, e) for e in self.ledger.all("search")]
+        confirm = [
+            (job, self.ledger.read(job.key))
+            for job in confirmation_jobs(self.study, winners, self.folder.path)
+        ]
+        ordered: list[tuple[Job, Ending | None]] = [*search, *confirm]
+        rows = (run_row(job, "planned", ending, metric, run_ids) for job, ending in ordered)
+        write_table(self.folder.runs_csv, RUN_COLUMNS, rows)
+        endings = [ending for _, ending in confirm if ending]
+        write_table(self.folder.results_csv, RESULT_COLUMNS, result_rows(endings))
+
+    def _report(self) -> int:
+        from study.report import report_on
+
+        report = report_on(self.folder, look=True)
+        for file in (self.folder.study_yaml, self.folder.runs_csv, self.folder.results_csv):
+            self.tracker.artifacts("confirm", file)
+        self.tracker.artifacts("confirm", self.folder.report, "report")
+        self.tracker.flush()
+        self._farewell(report)
+        endings = [*self.ledger.all("search"), *self.ledger.all("confirm")]
+        failed = [ending for ending in endings if ending.outcome == "failed"]
+        missing = [arm for arm, won in (self.folder.winners() or {}).items() if won is None]
+        if failed:
+            first = failed[0]
+            cause = first.failure.strip().splitlines()[-1] if first.failure else "unknown"
+            print(
+                f"{len(failed)} trainings failed, the first, {first.job.key}, with: {cause}\n"
+                f"  all of them with their tracebacks: {self._shown(self.folder.runs_csv)}",
+                file=sys.stderr,
+            )
+        return FAILED if failed or missing else DONE
+
+    def _farewell(self, report: Mapping[str, Any]) -> None:
+        from analysis.report import one_line_verdicts
+
+        self.console.print()
+        for line in one_line_verdicts(report):
+            self.console.print(line, markup=False)
+        self.console.print()
+        self.console.print(f"report:  {self._shown(self.folder.report / 'report.html')}", markup=False)
+        self.console.print(f"tables:  {self._shown(self.folder.results_csv)}, "
+                           f"{self._shown(self.folder.runs_csv)}", markup=False)  # fmt: skip
+        self.console.print(f"browse:  {browse_command()}", markup=False)
+
+    def _shown(self, path: Path) -> str:
+        return str(Path(self.storage) / self.study.name / path.relative_to(self.folder.path))
+
