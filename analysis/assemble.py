@@ -16,7 +16,8 @@ import pandas as pd
 import analysis
 from analysis import claims, controls, cost, curves, ledger, omnibus, power, search, words
 from analysis.claims import Rules
-from analysis.plan import Metric, Plan
+from analysis.metric import Metric
+from analysis.plan import Plan
 from analysis.scores import Scores
 from analysis.statistics import CONFIDENCE, RNG_SEED, describe
 from analysis.table import Results
@@ -65,6 +66,7 @@ def assemble(
         "ledger": ledger.ledger(runs),
         "search": search.search(runs, results, plan),
         "missing": _missing(results),
+        "runs": _runs(runs),
         "provenance": provenance,
         "versions": _versions(),
     }
@@ -84,7 +86,9 @@ def clean(value: Any) -> Any:
         return int(value)
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None
-    return value if value is None or isinstance(value, str) else str(value)
+    return (
+        value if isinstance(value, str) else None if value is None or value is pd.NA else str(value)
+    )
 
 
 def _with_finals(results: Results) -> tuple[Results, list[str]]:
@@ -191,6 +195,23 @@ def _missing(results: Results) -> list[dict]:
         {"arm": arm, "condition": condition, "seed": seed, "reason": reason}
         for (arm, condition, seed), reason in results.failures.items()
     ]
+
+
+def _runs(runs: pd.DataFrame | None) -> list[dict]:
+    """Confirmation runs with their ids, so that every number can be followed to its runs."""
+    if runs is None:
+        return []
+    columns = [
+        "arm",
+        "condition",
+        "seed",
+        "status",
+        "epochs",
+        "seconds",
+        "mlflow_run_id",
+        "failure",
+    ]
+    return runs.loc[runs["phase"] == "confirm", columns].replace("", None).to_dict("records")
 
 
 def _warnings(report: dict, plan: Plan, notes: list[str]) -> list[str]:

@@ -13,7 +13,8 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from analysis import power
 from analysis.effects import effects, secondary
-from analysis.plan import Metric, Plan
+from analysis.metric import Metric, higher_is_better, is_accuracy
+from analysis.plan import Plan
 from analysis.scores import Contrast, Pairs, Scores
 from analysis.statistics import (
     RNG_SEED,
@@ -25,7 +26,6 @@ from analysis.statistics import (
     paired_interval,
     sign_flip,
 )
-from analysis.table import higher_is_better, is_accuracy
 from analysis.verdicts import Evidence, Verdict, answer, judge
 
 POOLED = "pooled"

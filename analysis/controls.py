@@ -5,7 +5,7 @@ Descriptive: these differences are no claims and take no part in their correctio
 
 from __future__ import annotations
 
-from analysis.plan import Metric
+from analysis.metric import Metric
 from analysis.scores import Scores
 from analysis.statistics import pair, paired_interval
 

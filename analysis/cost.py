@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 from statsmodels.duration.survfunc import SurvfuncRight
 
+from analysis.metric import higher_is_better
 from analysis.plan import Plan
 from analysis.statistics import describe
-from analysis.table import Results, higher_is_better
+from analysis.table import Results
 
 UNITS = ("epochs", "seconds", "views")
 

@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from analysis.plan import Metric, Plan
+from analysis.metric import Metric, higher_is_better
+from analysis.plan import Plan
 from analysis.scores import Scores
 from analysis.statistics import CONFIDENCE, RNG_SEED, pair, paired_interval, sign_flip
-from analysis.table import Results, higher_is_better
+from analysis.table import Results
 
 COST_METRICS = ("seconds", "views")
 MAX_T_EXACT = 12  # pairs; above, sign patterns are sampled

@@ -6,6 +6,7 @@ has nothing for it.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import matplotlib as mpl
@@ -13,7 +14,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis import words
-from analysis.budget_figures import expected_best, ledger, parallel, slices, trade_off
+from analysis.budget_figures import ledger, trade_off
+from analysis.curve_figures import advantage, learning
+from analysis.metric import metric_order
+from analysis.search_figures import expected_best, parallel, slices
 from analysis.style import (
     GREY,
     MARGIN_FILL,
@@ -22,6 +26,7 @@ from analysis.style import (
     RC,
     WIDTH,
     Drawing,
+    facet,
     grid,
     listed,
     look,
@@ -37,7 +42,7 @@ def draw(report: dict[str, Any]) -> list[Drawing]:
     """All figures of a report, in reading order."""
     with mpl.rc_context(RC):
         drawings = [forest(report)]
-        drawings += [estimates(report, metric) for metric in _metrics(report)[:MOST_METRICS]]
+        drawings += [estimates(report, metric) for metric in metric_order(report)[:MOST_METRICS]]
         drawings += [learning(report), advantage(report), ranks(report), trade_off(report)]
         drawings += [ledger(report), expected_best(report), slices(report), parallel(report)]
     return [drawing for drawing in drawings if drawing is not None]
@@ -148,14 +153,14 @@ def estimates(report: dict, metric: str) -> Drawing | None:
             ha="right" if many else "center",
         )
         panel.set_xlim(-0.4, len(arms) - 0.4)
-        panel.set_title(_facet(condition))
+        panel.set_title(facet(condition))
         if words.is_percent(metric):
             percent_axis(panel.yaxis)
     for panel in panels[::2]:
         panel.set_ylabel(metric + (" (%)" if words.is_percent(metric) else ""))
     alt = listed([f"{a['arm']}, {a['condition']}: mean {words.number(a['mean'])}" for a in cells])
     return Drawing(
-        f"estimates-{_metrics(report).index(metric) + 1}",
+        f"estimates-{metric_order(report).index(metric) + 1}",
         "estimates",
         metric,
         "Each thin line is a seed, followed through the arms; beside the points stand the mean and"
@@ -165,104 +170,9 @@ def estimates(report: dict, metric: str) -> Drawing | None:
     )
 
 
-def learning(report: dict) -> Drawing | None:
-    """Mean learning curves with simultaneous bands, one panel per condition."""
-    metric = _curve_metric(report)
-    entries = [e for e in report["curves"] if e["metric"] == metric][:MOST_FACETS]
-    if not entries:
-        return None
-    arms = report["design"]["arms"]
-    figure, panels = grid(len(entries))
-    for panel, entry in zip(panels, entries, strict=True):
-        for arm in entry["arms"]:
-            style = look(arms.index(arm["arm"]))
-            every = max(1, len(arm["epochs"]) // 8)
-            panel.plot(
-                arm["epochs"],
-                arm["mean"],
-                label=short(arm["arm"]),
-                linewidth=1.5,
-                markersize=3.5,
-                markevery=every,
-                **style,
-            )
-            _band(panel, arm["epochs"], arm["low"], arm["high"], style["color"])
-        panel.set_title(_facet(entry["condition"]))
-        panel.set_xlabel("epoch")
-        if words.is_percent(metric):
-            percent_axis(panel.yaxis)
-    for panel in panels[::2]:
-        panel.set_ylabel(metric + (" (%)" if words.is_percent(metric) else ""))
-    panels[0].legend(loc="best", fontsize=8)
-    alt = listed(
-        [
-            f"{a['arm']}, {e['condition']}: from {words.number(a['mean'][0])} to "
-            f"{words.number(a['mean'][-1])} at epoch {a['epochs'][-1]:g}"
-            for e in entries
-            for a in e["arms"]
-            if a["mean"]
-        ]
-    )
-    return Drawing(
-        "curves",
-        "curves",
-        f"Learning curves: {metric}",
-        "Means over seeds. Bands are simultaneous: 95 % of them contain the whole true curve."
-        " x is epochs, not compute; arms may differ in seconds per epoch.",
-        f"Learning curves of {metric}. {alt}.",
-        figure,
-    )
-
-
-def advantage(report: dict) -> Drawing | None:
-    """Difference of learning curves with its band; epochs that max-T tells apart are marked."""
-    entries = [(e, p) for e in report["curves"] for p in e["pairs"]]
-    if not entries:
-        return None
-    entries = entries[:MOST_FACETS]
-    alpha = report["design"]["alpha_per_look"]
-    figure, panels = grid(len(entries), height=2.3)
-    described = []
-    for panel, (entry, pair) in zip(panels, entries, strict=True):
-        style = look(report["design"]["arms"].index(pair["b"]))
-        panel.axhline(0, color=GREY, linewidth=0.8)
-        panel.plot(pair["epochs"], pair["mean_difference"], color=style["color"], linewidth=1.5)
-        _band(panel, pair["epochs"], pair["low"], pair["high"], style["color"])
-        apart = [
-            (e, d)
-            for e, d, p in zip(
-                pair["epochs"], pair["mean_difference"], pair["p_max_t"], strict=True
-            )
-            if p <= alpha
-        ]
-        if apart:
-            panel.plot(*zip(*apart, strict=True), "o", color=style["color"], markersize=4)
-        panel.set_title(f"{short(pair['b'], 16)} − {short(pair['a'], 16)}{_after(entry)}")
-        panel.set_xlabel("epoch")
-        if words.is_percent(entry["metric"]):
-            percent_axis(panel.yaxis)
-        described.append(
-            f"{pair['b']} minus {pair['a']}, {entry['condition']}: apart at "
-            f"{len(apart)} of {len(pair['epochs'])} epochs"
-        )
-    for panel in panels[::2]:
-        panel.set_ylabel(
-            "difference" + (", points" if words.is_percent(entries[0][0]["metric"]) else "")
-        )
-    return Drawing(
-        "advantage",
-        "curves",
-        f"Difference of curves: {entries[0][0]['metric']}",
-        "Mean paired difference per epoch with a simultaneous 95 % band. Dots: epochs with max-T"
-        f" p ≤ {words.p_number(alpha)}, adjusted over all epochs of the curve (not over curves).",
-        "Differences of learning curves. " + listed(described) + ".",
-        figure,
-    )
-
-
 def ranks(report: dict) -> Drawing | None:
     """Critical-difference diagram: mean ranks; a bar joins arms that Nemenyi cannot tell apart."""
-    rows = [o for o in report["omnibus"] if o["metric"] == _metrics(report)[0]][:3]
+    rows = [o for o in report["omnibus"] if o["metric"] == metric_order(report)[0]][:3]
     if not rows:
         return None
     arms = report["design"]["arms"]
@@ -294,9 +204,7 @@ def ranks(report: dict) -> Drawing | None:
         panel.spines["top"].set_visible(True)
         panel.spines[["left", "bottom"]].set_visible(False)
         panel.set_yticks([])
-        panel.set_title(
-            f"{_facet(row['condition'])}   CD = {row['critical_difference']:.2f}", pad=8
-        )
+        panel.set_title(f"{facet(row['condition'])}   CD = {row['critical_difference']:.2f}", pad=8)
     alt = listed(
         [
             f"{o['condition']}: "
@@ -316,30 +224,13 @@ def ranks(report: dict) -> Drawing | None:
 
 
 def _paired_lines(panel, own: dict, arms: list[str]) -> None:
-    for x, (left, right) in enumerate(zip(arms, arms[1:], strict=False)):
+    for x, (left, right) in enumerate(pairwise(arms)):
         if left not in own or right not in own:
             continue
         there = dict(zip(own[right]["seeds"], own[right]["values"], strict=True))
         for seed, value in zip(own[left]["seeds"], own[left]["values"], strict=True):
             if seed in there:
                 panel.plot([x, x + 1], [value, there[seed]], color=PALE, linewidth=0.7, zorder=0)
-
-
-def _band(panel, epochs, low, high, colour) -> None:
-    low, high = (np.array([np.nan if v is None else v for v in side]) for side in (low, high))
-    panel.fill_between(epochs, low, high, color=colour, alpha=0.18, linewidth=0)
-
-
-def _metrics(report: dict) -> list[str]:
-    """Metrics of claims first, then the others, in the plan's order."""
-    present = list(dict.fromkeys(a["metric"] for a in report["arms"]))
-    claimed = [c["metric"] for c in report["comparisons"] if c["declared"]]
-    return list(dict.fromkeys([m for m in claimed if m in present] + present))
-
-
-def _curve_metric(report: dict) -> str | None:
-    tested = [e["metric"] for e in report["curves"] if e["pairs"]]
-    return (tested or [e["metric"] for e in report["curves"]] or [None])[0]
 
 
 def _conditions(report: dict, cells: list[dict]) -> list[str]:
@@ -350,14 +241,6 @@ def _conditions(report: dict, cells: list[dict]) -> list[str]:
 def _left_out(cells: list[dict], drawn: list[str]) -> str:
     rest = len({a["condition"] for a in cells} - set(drawn))
     return f" {rest} more conditions are in the tables." if rest else ""
-
-
-def _facet(condition: str) -> str:
-    return "" if condition == "default" else short(condition, 40)
-
-
-def _after(entry: dict) -> str:
-    return "" if entry["condition"] == "default" else f", {short(entry['condition'], 14)}"
 
 
 def _row_label(c: dict, joint: str = "\n") -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from analysis.plan import Metric
+from analysis.metric import Metric, higher_is_better
 from analysis.scores import Scores
-from analysis.table import higher_is_better
 
 
 def omnibus(

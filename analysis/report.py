@@ -9,7 +9,6 @@ self-contained HTML page, JSON, Markdown, CSV and LaTeX tables, SVG and PDF figu
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Mapping
@@ -177,11 +176,6 @@ def main(arguments: list[str] | None = None) -> int:
         print(line)
     print(f"report: {Path(given.out) / 'report.html'}")
     return 0
-
-
-def dump(report: Mapping[str, Any]) -> str:
-    """report.json's text: nan-free, stable key order, one trailing newline."""
-    return json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 if __name__ == "__main__":

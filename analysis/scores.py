@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from analysis.plan import Metric
+from analysis.metric import Metric
 from analysis.statistics import Score
 from analysis.table import Results, exact_value
 

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import comb
 
+from analysis.metric import higher_is_better
 from analysis.plan import Plan
 from analysis.statistics import RNG_SEED, describe
-from analysis.table import Results, higher_is_better
+from analysis.table import Results
 
 FEWEST_FOR_IMPORTANCE = 8
 SEARCH_METRIC = "val/knn_top1"

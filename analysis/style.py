@@ -87,6 +87,12 @@ def grid(count: int, *, height: float = 2.7, width: float = WIDTH) -> tuple[Figu
     return figure, list(axes[:count])
 
 
+def legend(figure: Figure, panel: Axes) -> None:
+    """One legend below all panels, from the labels of one of them."""
+    handles, labels = panel.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+
+
 def percent_axis(axis) -> None:
     """Show fractions as percent."""
     axis.set_major_formatter(lambda value, _: f"{100 * value:.4g}")
@@ -97,6 +103,11 @@ def short(name: str, most: int = 22) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
+def facet(condition: str) -> str:
+    """A panel's title; the only condition there is needs none."""
+    return "" if condition == "default" else short(condition, 40)
+
+
 def to_svg(drawing: Drawing) -> str:
     """Inline SVG: no XML header, ids of its own, text as text, deterministic."""
     text = _save(drawing.figure, "svg", {"Date": None, "Creator": None})
@@ -104,8 +115,8 @@ def to_svg(drawing: Drawing) -> str:
     prefix = f"{drawing.name}-"
     text = re.sub(r'\bid="', f'id="{prefix}', text)
     text = re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}", text)
-    # Measured in a wide font, so that a narrower one on the reader's machine still fits.
-    return text.replace("'DejaVu Sans'", "Helvetica, Arial, 'DejaVu Sans', sans-serif")
+    # Text is measured in DejaVu Sans; Verdana is as wide where that is not installed.
+    return text.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
 
 
 def to_pdf(drawing: Drawing) -> bytes:

@@ -7,7 +7,6 @@ what it would have to guess about, and marks rows that no verdict may rest on.
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -16,17 +15,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from analysis.claim_check import DEFAULT_CONDITION
+from analysis.metric import is_accuracy
+
 REQUIRED = ("arm", "seed", "metric", "value")
 OPTIONAL = ("condition", "epoch", "correct", "total", "status", "phase")
 STATUSES = ("finished", "diverged", "failed")
-DEFAULT_CONDITION = "default"
-
-# A metric so named is an accuracy: a fraction in [0, 1], higher is better.
-ACCURACY_NAME = re.compile(r"(acc(uracy)?|top[-_]?\d+|knn|f1|precision|recall)(?![a-z])", re.I)
-# Lower values of these are better; everything else is taken as higher is better.
-LOWER_NAME = re.compile(
-    r"(loss|error|perplexity|seconds|duration|time|views|alignment|uniformity)", re.I
-)
 
 
 class TableError(ValueError):
@@ -69,16 +63,6 @@ class Results:
     @property
     def curves(self) -> pd.DataFrame:
         return self.frame[self.frame["epoch"].notna()]
-
-
-def is_accuracy(metric: str) -> bool:
-    """Whether the name says that the metric is a fraction of right answers."""
-    return bool(ACCURACY_NAME.search(metric)) and not LOWER_NAME.search(metric)
-
-
-def higher_is_better(metric: str) -> bool:
-    """Direction of a metric, from its name: losses, errors, costs, alignment, uniformity fall."""
-    return not LOWER_NAME.search(metric)
 
 
 def read_table(source: str | Path | pd.DataFrame, *, what: str = "results") -> pd.DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from analysis.table import is_accuracy
+from analysis.metric import is_accuracy
 from analysis.verdicts import REASONS
 
 MINUS = "−"
@@ -113,6 +113,18 @@ def claim_sentence(asks: str, verdict: str, record: dict) -> str:
     if verdict == "undecided":
         text += f" Why: {REASONS[record['reason']]}. {what_it_takes(record)}".rstrip()
     return text
+
+
+def early_minus_late(record: dict) -> str:
+    """Whether an early advantage is larger than the one at the end."""
+    found, metric = record["early_minus_late"], record["metric"]
+    size = difference(found["mean_difference"], metric) + unit(metric)
+    limits = interval(found["ci_low"], found["ci_high"], metric)
+    return (
+        f"The advantage of {record['b']} over {record['a']} in the declared window, minus that at"
+        f" epoch {found['last_epoch']}, is {size} ({limits}; {p_text(found['p_value'])}, not"
+        " corrected). “Faster, not better” needs it above 0."
+    )
 
 
 def what_it_takes(record: dict) -> str:

@@ -60,7 +60,9 @@ class TrainConfig:
 
     eval_every: Annotated[int, Field(ge=1)] = 1  # epochs between evaluations on validation
     knn_neighbours: Annotated[int, Field(ge=1)] | None = None  # None: see evaluation.neighbours
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 on GPUs that have it
+    precision: Literal["auto", "float32", "bfloat16"] = (
+        "auto"  # auto: bfloat16 on GPUs that have it
+    )
 
     @model_validator(mode="after")
     def _loss_can_learn(self) -> TrainConfig:

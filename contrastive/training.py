@@ -120,6 +120,7 @@ class _Training:
         self.dataset = dataset if dataset is not None else dataset_of(config)
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.epoch, self.seconds, self.views, self.mean_loss = 0, 0.0, 0, float("nan")
+        self.last: dict[str, float] = {}
         self.steps = batches(config, len(self.dataset.train))
         self.pipeline = PIPELINES[self.dataset.augmentation]
         # One uint8 tensor on the device; float batches are made from it by index.
@@ -179,7 +180,7 @@ class _Training:
         self.epoch, self.views = epoch, self.views + self.steps * config.batch_size * views
         self.seconds += time.perf_counter() - started
         if not torch.isfinite(total):
-            raise Diverged(epoch, {"seconds": self.seconds})
+            raise Diverged(epoch, self.last)
 
     def _sources(self, draws: Draws, views: int) -> Tensor:
         """(V, N) index of the image that each view is made of, noise included."""
@@ -218,6 +219,7 @@ class _Training:
         self.seconds += time.perf_counter() - started
         metrics |= {name: count.accuracy for name, count in counts.items()}
         metrics |= {"seconds": self.seconds, "views": float(self.views)}
+        self.last = metrics
         return EpochRecord(self.epoch, metrics, counts, self.save)
 
     def _read_test(self, bank: tuple[Tensor, Tensor]) -> tuple[dict[str, Count], dict[str, float]]:
@@ -318,14 +320,19 @@ class _Training:
 
 
 def dataset_of(config: TrainConfig) -> Dataset:
-    """The dataset that `config` names, from its memory-mapped cache."""
-    return load_dataset(
-        config.dataset,
-        path=config.dataset_path,
-        split_seed=config.split_seed,
-        train_limit=config.train_limit,
-        imbalance=config.imbalance,
-    )
+    """The dataset that `config` names, from its memory-mapped cache, which is filled if need be."""
+    return load_dataset(**selection(config))
+
+
+def selection(config: TrainConfig) -> dict[str, Any]:
+    """The settings that decide which images are trained on: arguments of `load_dataset`."""
+    return {
+        "name": config.dataset,
+        "path": config.dataset_path,
+        "split_seed": config.split_seed,
+        "train_limit": config.train_limit,
+        "imbalance": config.imbalance,
+    }
 
 
 def _loss_options(config: TrainConfig, labels: Tensor) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from analysis.plan import check_claims
 from contrastive.config import TrainConfig
-from contrastive.data import DataError, prepare
+from contrastive.data import DataError
 from contrastive.training import batches, dataset_of
 from study import space as spaces
 from study.faults import Fault, Path, dotted, listing, nearest
@@ -73,7 +73,10 @@ def setting_fault(path: Path, name: Any, value: Any) -> Fault | None:
     if name not in FIELDS:
         close = nearest(name, FIELDS)
         return Fault(
-            path, f"unknown setting `{dotted(path)}`", listing(FIELDS), f"`{close}`" if close else ""
+            path,
+            f"unknown setting `{dotted(path)}`",
+            listing(FIELDS),
+            f"`{close}`" if close else "",
         )
     try:
         _adapter(name).validate_python(value, strict=_strict(value))
@@ -303,8 +306,6 @@ def _data_faults(study: Study) -> Iterator[Fault]:
                 continue
             seen.add((*key, max(sizes)))
             try:
-                prepare(config.dataset, path=config.dataset_path, split_seed=config.split_seed,
-                        train_limit=config.train_limit, imbalance=config.imbalance)  # fmt: skip
                 count = len(dataset_of(config).train)
             except DataError as error:
                 yield Fault(_written(study, arm, condition, "dataset_path", "dataset"), str(error))

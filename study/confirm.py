@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from contrastive.config import TrainConfig, settings
-from study.job import Job, Record
+from contrastive.config import TrainConfig
+from study.job import Job, Record, work
 from study.ledger import Ending, Ledger
 from study.spec import Settings, Study
 
@@ -30,9 +30,7 @@ def confirmation_jobs(
     ]
 
 
-def _job(
-    study: Study, arm: str, condition: str, seed: int, chosen: Settings, folder: Path
-) -> Job:
+def _job(study: Study, arm: str, condition: str, seed: int, chosen: Settings, folder: Path) -> Job:
     # The condition has the last word here too; what it sets was never searched.
     config = TrainConfig(**(study.fixed(arm, condition) | chosen | study.conditions[condition]))
     return Job(
@@ -41,7 +39,7 @@ def _job(
         condition=condition,
         seed=seed,
         number=None,
-        config=settings(config),
+        **work(config),
         drawn=dict(chosen),
         checkpoint=str(folder / "checkpoints" / f"confirm-{arm}-{condition}-{seed:04d}.pt"),
     )

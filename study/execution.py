@@ -101,9 +101,7 @@ def _trainable(config: dict[str, Any]) -> None:
 class _Conductor:
     """Passes what happens between Tune and a source, each epoch once and in order."""
 
-    def __init__(
-        self, source: Source, monitors: Sequence[Monitor], *, threads: int
-    ) -> None:
+    def __init__(self, source: Source, monitors: Sequence[Monitor], *, threads: int) -> None:
         self._source, self._monitors, self.threads = source, monitors, threads
         self._jobs: dict[str, Job] = {}
         self._records: dict[str, list[Record]] = {}
@@ -211,4 +209,3 @@ class _Bridge(Searcher):
 
     def restore(self, checkpoint_path: str) -> None:
         """Nothing."""
-

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Any, Literal
+
+from contrastive.config import TrainConfig, settings
+from contrastive.data import prepare
+from contrastive.training import selection
 
 Phase = Literal["search", "confirm"]
 Outcome = Literal["finished", "stopped", "diverged", "failed"]
@@ -21,6 +26,7 @@ class Job:
         drawn: those of them that the search chose.
         decide_at: epochs after which the driver may stop it.
         checkpoint: file that holds its unfinished state.
+        data: folder of the prepared dataset.
     """
 
     phase: Phase
@@ -30,6 +36,7 @@ class Job:
     number: int | None
     config: dict[str, Any]
     checkpoint: str
+    data: str
     drawn: dict[str, Any] = field(default_factory=dict)
     decide_at: tuple[int, ...] = ()
 
@@ -61,6 +68,19 @@ class Record:
     def plain(self) -> dict[str, Any]:
         """As JSON data."""
         return asdict(self)
+
+
+def work(config: TrainConfig) -> dict[str, Any]:
+    """The part of a job that says what to train, `config` and `data`.
+
+    The data are looked for here, in the driver: workers may have another working directory.
+    """
+    return {"config": settings(config), "data": _prepared(**selection(config))}
+
+
+@cache
+def _prepared(**chosen: Any) -> str:
+    return str(prepare(**chosen))
 
 
 def job_from(data: dict[str, Any]) -> Job:

@@ -46,7 +46,9 @@ def load_study(
     faults = list(document.faults)
     if not isinstance(document.data, dict):
         message = f"the file holds {_kind(document.data)}, not a study"
-        raise _error([Fault((), message, "a mapping with the keys " + listing(_keys(())))], document)
+        raise _error(
+            [Fault((), message, "a mapping with the keys " + listing(_keys(())))], document
+        )
     faults += _apply_profile(document, profile)
     for override in overrides:
         faults += _apply_override(document, override)
@@ -99,7 +101,9 @@ def _read(file: FilePath) -> yamlfile.Document:
 def _apply_profile(document: yamlfile.Document, profile: str | None) -> list[Fault]:
     profiles = document.data.pop("profiles", None) or {}
     if not isinstance(profiles, dict):
-        return [Fault(("profiles",), f"profiles is {_kind(profiles)}", "profile names with settings")]
+        return [
+            Fault(("profiles",), f"profiles is {_kind(profiles)}", "profile names with settings")
+        ]
     if profile is None:
         return []
     if profile not in profiles:
@@ -182,9 +186,7 @@ def _fault(details: Any) -> Fault:
     if kind == "extra_forbidden":
         known = _keys(path[:-1])
         close = nearest(path[-1], known)
-        return Fault(
-            path, f"unknown key `{shown}`", listing(known), f"`{close}`" if close else ""
-        )
+        return Fault(path, f"unknown key `{shown}`", listing(known), f"`{close}`" if close else "")
     if kind == "missing":
         return Fault(path[:-1], f"`{shown}` is missing", *_EXAMPLES.get(path[-1], ("", "")))
     if kind == "value_error":

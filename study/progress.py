@@ -56,6 +56,7 @@ class Display:
         self._phase, self._metric, self._console, self._clock = phase, metric, console, clock
         self._arms = {arm: _Arm(count) for arm, count in planned.items()}
         self._started, self._spoken, self._ended_here = clock(), clock(), 0
+        self._within: dict[str, float] = {}  # share of each running job that is done
         self._live: Live | None = None
 
     def __enter__(self) -> Display:
@@ -66,7 +67,9 @@ class Display:
             self._live.start()
         else:
             total = sum(arm.planned for arm in self._arms.values())
-            self._console.print(f"{self._phase}: {total} runs, {len(self._arms)} arms", markup=False)
+            self._console.print(
+                f"{self._phase}: {total} runs, {len(self._arms)} arms", markup=False
+            )
         return self
 
     def __exit__(
@@ -94,6 +97,8 @@ class Display:
         values = [r.metrics[self._metric] for r in records if self._metric in r.metrics]
         if values:
             arm.best = max([*values, arm.best if arm.best is not None else values[0]])
+        if records:
+            self._within[job.key] = records[-1].epoch / job.planned_epochs
         if not self._live and self._clock() - self._spoken > PLAIN_EVERY_S:
             self._say()
 
@@ -101,6 +106,7 @@ class Display:
         """One fewer is running."""
         self._arms[ending.job.arm].running -= 1
         self._ended_here += 1
+        self._within.pop(ending.job.key, None)
         self._count(ending)
 
     def _count(self, ending: Ending) -> None:
@@ -143,9 +149,11 @@ class Display:
         left = sum(arm.planned - arm.done for arm in self._arms.values())
         if not left:
             return f"{duration(elapsed)}, complete"
-        if not self._ended_here:
+        done = self._ended_here + sum(self._within.values())
+        if done < 0.5:  # too little to judge by
             return f"{duration(elapsed)} so far"
-        return f"{duration(elapsed)} so far, about {duration(elapsed / self._ended_here * left)} left"
+        rest = max(0.0, left - sum(self._within.values()))
+        return f"{duration(elapsed)} so far, about {duration(elapsed / done * rest)} left"
 
 
 def duration(seconds: float) -> str:

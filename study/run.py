@@ -15,7 +15,6 @@ import shlex  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
-from pathlib import Path  # noqa: E402
 from types import FrameType  # noqa: E402
 
 from rich.console import Console  # noqa: E402

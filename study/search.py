@@ -19,11 +19,11 @@ import optuna
 from optuna.exceptions import ExperimentalWarning
 from optuna.trial import TrialState
 
-from contrastive.config import TrainConfig, settings
+from contrastive.config import TrainConfig
 from contrastive.seeds import derive
 from study import space as spaces
 from study.halving import Halving
-from study.job import Job, Record
+from study.job import Job, Record, work
 from study.ledger import Ending, Ledger
 from study.spec import Parameter, Settings, Study
 
@@ -149,9 +149,7 @@ class SearchSource:
 
     def _left(self, arm: str) -> int:
         started = [
-            t
-            for t in self._arms[arm].get_trials(deepcopy=False)
-            if t.state != TrialState.WAITING
+            t for t in self._arms[arm].get_trials(deepcopy=False) if t.state != TrialState.WAITING
         ]
         return max(0, self._search.trials_per_arm - len(started))
 
@@ -181,14 +179,14 @@ class SearchSource:
 
     def _job(self, arm: str, number: int, drawn: Settings) -> Job:
         condition = self._study.tuned_under
-        config = settings(TrainConfig(**(self._study.fixed(arm, condition) | drawn)))
+        config = TrainConfig(**(self._study.fixed(arm, condition) | drawn))
         return Job(
             phase="search",
             arm=arm,
             condition=condition,
             seed=self._search.seed,
             number=number,
-            config=config,
+            **work(config),
             drawn=dict(drawn),
             decide_at=tuple(self._rungs(arm)),
             checkpoint=str(self._folder / "checkpoints" / f"search-{arm}-{number:04d}.pt"),
@@ -230,9 +228,7 @@ def _storage(folder: Path) -> optuna.storages.RDBStorage:
 def _sampler(seed: int, *, startup: int) -> optuna.samplers.BaseSampler:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)  # `multivariate`, since Optuna 2
-        return optuna.samplers.TPESampler(
-            seed=seed, n_startup_trials=startup, multivariate=True
-        )
+        return optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup, multivariate=True)
 
 
 def _suggest(trial: optuna.Trial, name: str, parameter: Parameter) -> Any:

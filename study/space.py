@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, get_args, get_type_hints
@@ -56,9 +57,7 @@ def arm_space(study: Study, arm: str) -> Space:
     if "loss" not in space:
         loss = settings.get("loss", TrainConfig().loss)
         space = {name: p for name, p in space.items() if not unused_by(loss, name)}
-    return {
-        name: p for name, p in ordered(space).items() if _can_be_active(p, settings, space)
-    }
+    return {name: p for name, p in ordered(space).items() if _can_be_active(p, settings, space)}
 
 
 def ordered(space: Mapping[str, Parameter]) -> Space:
@@ -93,9 +92,7 @@ def active(parameter: Parameter, settings: Settings) -> bool:
     )
 
 
-def draw(
-    space: Space, fixed: Settings, pick: Callable[[str, Parameter], Any]
-) -> Settings:
+def draw(space: Space, fixed: Settings, pick: Callable[[str, Parameter], Any]) -> Settings:
     """Pick a value for every dimension that is active, in order.
 
     Args:
@@ -118,7 +115,11 @@ def first_points(study: Study, arm: str) -> list[Settings]:
     """
     if study.search is None:
         return []
-    space, fixed, defaults = arm_space(study, arm), study.fixed(arm, study.tuned_under), TrainConfig()
+    space, fixed, defaults = (
+        arm_space(study, arm),
+        study.fixed(arm, study.tuned_under),
+        TrainConfig(),
+    )
     points: list[Settings] = []
     for declared in study.search.first:
         point: Settings = {}
@@ -139,7 +140,7 @@ def corners(space: Space, fixed: Settings) -> list[tuple[str, Settings]]:
     Returns:
         pairs of a dimension's name and a full configuration with that dimension at one end.
     """
-    base = draw(space, fixed, lambda _, parameter: _ends(parameter)[0])
+    base = draw(space, fixed, _middle)
     found = []
     for name, parameter in space.items():
         for value in _ends(parameter):
@@ -153,3 +154,12 @@ def corners(space: Space, fixed: Settings) -> list[tuple[str, Settings]]:
 
 def _ends(parameter: Parameter) -> list[Any]:
     return parameter.choices if parameter.choices is not None else [parameter.low, parameter.high]
+
+
+def _middle(name: str, parameter: Parameter) -> Any:
+    """An ordinary value, so that a refusal at an end is the end's doing."""
+    if parameter.choices is not None:
+        return parameter.choices[0]
+    low, high = parameter.low, parameter.high
+    middle = math.sqrt(low * high) if parameter.log else (low + high) / 2
+    return round(middle) if integral(name) else middle

@@ -218,9 +218,7 @@ class _Sink:
         for start in range(0, len(metrics), 1000):  # the server's limit for a batch
             self._client.log_batch(self._ids[key], metrics=metrics[start : start + 1000])
 
-    def _run(
-        self, key: str, name: str, *, parent: str | None, params: Mapping[str, Any]
-    ) -> str:
+    def _run(self, key: str, name: str, *, parent: str | None, params: Mapping[str, Any]) -> str:
         if key in self._ids:
             return self._ids[key]
         tags = self._tags | {KEY_TAG: key, "mlflow.runName": name}

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from contrastive.config import TrainConfig
+from contrastive.data import load_prepared
 from contrastive.training import Diverged, EpochRecord, StateError, train
 from study.job import Job, Record, job_from
 
@@ -56,7 +57,11 @@ def _records(job: Job, outbox: _Outbox) -> Any:
     for record in before:
         outbox.add(record)
     saved = time.monotonic()
-    for epoch in train(config, job.seed, state=state, read_test=job.phase == "confirm"):
+    # On another node the driver's cache may be missing: then the data are looked for there.
+    here = bool(job.data) and Path(job.data).is_dir()
+    dataset = load_prepared(Path(job.data)) if here else None
+    reads = job.phase == "confirm"
+    for epoch in train(config, job.seed, dataset=dataset, state=state, read_test=reads):
         record = _plain(epoch)
         before.append(record)
         if time.monotonic() - saved > CHECKPOINT_EVERY_S and epoch.epoch < config.epochs:
@@ -94,9 +99,7 @@ def _save(job: Job, state: dict[str, Any], records: list[Record]) -> None:
     file = Path(job.checkpoint)
     file.parent.mkdir(parents=True, exist_ok=True)
     scratch = file.with_suffix(".part")
-    torch.save(
-        {"job": job.key, "state": state, "records": [r.plain() for r in records]}, scratch
-    )
+    torch.save({"job": job.key, "state": state, "records": [r.plain() for r in records]}, scratch)
     os.replace(scratch, file)  # a reader finds the old or the new one, never half of one
 
 

@@ -62,15 +62,15 @@ def run_study(args: argparse.Namespace, console: Console, *, command: str) -> in
         }  # fmt: skip
         tracker = Tracker(study.name, tags=tags, warn=lambda text: print(text, file=sys.stderr))
         try:
-            return _Whole(study, folder, tracker, console, session, args.address, args.storage).run()
+            return _Whole(
+                study, folder, tracker, console, session, args.address, args.storage
+            ).run()
         finally:
             tracker.close()
 
 
 def _load(args: argparse.Namespace) -> Study:
-    study = load_study(
-        args.spec, profile=args.profile, overrides=args.overrides, name=args.name
-    )
+    study = load_study(args.spec, profile=args.profile, overrides=args.overrides, name=args.name)
     check_torchvision(study.fixed(a, c) for a in study.arms for c in study.conditions)
     return study
 
@@ -222,11 +222,12 @@ class _Whole:
         for line in one_line_verdicts(report):
             self.console.print(line, markup=False)
         self.console.print()
-        self.console.print(f"report:  {self._shown(self.folder.report / 'report.html')}", markup=False)
+        self.console.print(
+            f"report:  {self._shown(self.folder.report / 'report.html')}", markup=False
+        )
         self.console.print(f"tables:  {self._shown(self.folder.results_csv)}, "
                            f"{self._shown(self.folder.runs_csv)}", markup=False)  # fmt: skip
         self.console.print(f"browse:  {browse_command()}", markup=False)
 
     def _shown(self, path: Path) -> str:
         return str(Path(self.storage) / self.study.name / path.relative_to(self.folder.path))
-

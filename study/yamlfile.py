@@ -52,14 +52,10 @@ class Document:
         """Lay `over` on the data at `path`: mappings are merged, all else is replaced."""
         self.data = self._merged(self.data, path, over, (), places)
 
-    def _merged(
-        self, base: Any, path: Path, over: Any, at: Path, places: dict[Path, str]
-    ) -> Any:
+    def _merged(self, base: Any, path: Path, over: Any, at: Path, places: dict[Path, str]) -> Any:
         if path:
             base = dict(base) if isinstance(base, dict) else {}
-            base[path[0]] = self._merged(
-                base.get(path[0]), path[1:], over, (*at, path[0]), places
-            )
+            base[path[0]] = self._merged(base.get(path[0]), path[1:], over, (*at, path[0]), places)
             self.places.setdefault((*at, path[0]), places[()])
             return base
         if isinstance(base, dict) and isinstance(over, dict):
@@ -102,7 +98,7 @@ def parse(text: str, shown: str) -> Document:
 
 def scalar(text: str) -> Any:
     """The value that a piece of YAML on the command line stands for."""
-    return yaml.load(text, Loader=Loader)  # noqa: S506 - a SafeLoader
+    return yaml.load(text, Loader=Loader)
 
 
 def _construct(loader: Loader, node: yaml.Node, path: Path, document: Document) -> Any:
@@ -127,7 +123,5 @@ def _construct(loader: Loader, node: yaml.Node, path: Path, document: Document) 
             document.places[(*path, key)] = f"{document.name}:{key_node.start_mark.line + 1}"
         return data
     if isinstance(node, yaml.SequenceNode):
-        return [
-            _construct(loader, item, (*path, i), document) for i, item in enumerate(node.value)
-        ]
+        return [_construct(loader, item, (*path, i), document) for i, item in enumerate(node.value)]
     return loader.construct_object(node)

@@ -53,12 +53,8 @@ def natural(images: Tensor, draws: Draws, *, blur_prob: float) -> Tensor:
         strength = torch.tensor([0.4, 0.4, 0.4, 0.1])
         factors = (2 * draws["factors"] - 1) * strength + torch.tensor([1.0, 1.0, 1.0, 0.0])
         order = draws["order"].argsort(1)
-        images = _on(
-            images, chosen, lambda x: jitter(x, factors[chosen].to(device), order[chosen])
-        )
-        images = _on(
-            images, _chosen(draws["grey"] < 0.2), lambda x: grey(x).expand(-1, 3, -1, -1)
-        )
+        images = _on(images, chosen, lambda x: jitter(x, factors[chosen].to(device), order[chosen]))
+        images = _on(images, _chosen(draws["grey"] < 0.2), lambda x: grey(x).expand(-1, 3, -1, -1))
     return _blurred(images, draws, blur_prob)
 
 

@@ -108,7 +108,7 @@ def _unreachable(address: str) -> str | None:
                 outcome[0] = None
         except urllib.error.HTTPError:
             outcome[0] = None  # it answered; a mirror's root folder may well say 403
-        except (OSError, ValueError) as error:
+        except Exception as error:  # anything else would print a traceback from the thread
             outcome[0] = str(getattr(error, "reason", error))
 
     thread = threading.Thread(target=probe, daemon=True)

@@ -17,6 +17,10 @@ from torch.autograd.function import once_differentiable
 # (1e-38 … 3e38) up to here, and logsumexp's pass for the maximum is not needed.
 LARGEST_SAFE_SCALE = 78.0
 
+# Numbers in a temporary of the backward pass on a CPU: 1 MB of float32 stays in its cache and is
+# reused from step to step, where fresh large memory costs as much as the arithmetic on it.
+CPU_SCRATCH = 2**18
+
 
 def similarities(
     z: Tensor,
@@ -90,24 +94,28 @@ class _LogSums(torch.autograd.Function):
         ]
         of_positive = grad_positive + grad_positive.transpose(0, 1)  # (V, V, B)
         grad = torch.zeros_like(z)
+        views, images, _ = z.shape
+        step = images if z.is_cuda else max(CPU_SCRATCH // (views * images), 1)
         # Autocast may be on around loss.backward(), and would round these products to 16 bits.
         with torch.autocast(z.device.type, enabled=False):
-            for i in range(z.shape[0]):
-                panel = _weighted(exps[i * n], weights[0], i)
-                for k in range(1, n):
-                    panel += _weighted(exps[i * n + k], weights[k], i)
-                panel.diagonal(dim1=0, dim2=2).add_(of_positive[i, i:])
-                grad[i].addmm_(panel.flatten(1), z[i:].flatten(0, 1))
-                grad[i + 1 :].flatten(0, 1).addmm_(panel[:, 1:].flatten(1).T, z[i])
+            for i in range(views):
+                for start in range(0, images, step):
+                    rows = slice(start, start + step)
+                    panel = _weighted(exps[i * n][rows], weights[0], i, rows)
+                    for k in range(1, n):
+                        panel += _weighted(exps[i * n + k][rows], weights[k], i, rows)
+                    panel.diagonal(start, dim1=0, dim2=2).add_(of_positive[i, i:, rows])
+                    grad[i, rows].addmm_(panel.flatten(1), z[i:].flatten(0, 1))
+                    grad[i + 1 :].flatten(0, 1).addmm_(panel[:, 1:].flatten(1).T, z[i, rows])
         return grad.mul_(ctx.scale), None, None, None
 
 
-def _weighted(exp: Tensor, weight: Tensor, i: int) -> Tensor:
-    """exp · (weight of the row + weight of the column), for the panel i: (B, V - i, B)."""
+def _weighted(exp: Tensor, weight: Tensor, i: int, rows: slice) -> Tensor:
+    """exp · (weight of the row + weight of the column) for rows of panel i: (rows, V - i, B)."""
     # Laid out beforehand: a sum of broadcast operands would not be contiguous, and the product
     # that follows would copy it.
     both = torch.empty_like(exp)
-    return torch.add(weight[i, i:].T.unsqueeze(2), weight[i:, i], out=both).mul_(exp)
+    return torch.add(weight[i, i:, rows].T.unsqueeze(2), weight[i:, i], out=both).mul_(exp)
 
 
 def _with_maximum(

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import http.server
 import pickle
+import shutil
+import tarfile
+import threading
 import time
 import urllib.error
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +18,7 @@ import pytest
 
 from contrastive.data import DataError, download, load_dataset
 
+real_torchvision = download._torchvision
 BATCHES = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
 
 
@@ -36,6 +43,17 @@ def write_cifar10(folder: Path, *, value: int) -> None:
     for name in BATCHES:
         batch = {"data": np.full((20, 3072), value, np.uint8), "labels": [*range(10)] * 2}
         (place / name).write_bytes(pickle.dumps(batch, protocol=2))
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Serve `tmp_path`/public on this machine alone; yields its address."""
+    (tmp_path / "public").mkdir()
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "public")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def brightness(data) -> int:
@@ -101,16 +119,55 @@ def test_a_download_is_used_and_moved_into_place_when_whole(monkeypatch):
     assert not Path("data/.cifar10.part").exists()
 
 
+def md5(file: Path) -> str:
+    return hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
+
+
+def test_torchvision_fetches_unpacks_and_checks(serve, tmp_path, monkeypatch, capsys):
+    """The whole way, from an archive on a server to images."""
+    from torchvision.datasets import CIFAR10
+
+    write_cifar10(tmp_path, value=5)
+    folder, archive = tmp_path / CIFAR10.base_folder, tmp_path / "public" / CIFAR10.filename
+    (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": list("abcdefghij")}))
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(folder, folder.name)
+    monkeypatch.setattr(download, "_torchvision", real_torchvision)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(CIFAR10, "url", f"{serve}/{archive.name}")
+    monkeypatch.setattr(CIFAR10, "tgz_md5", md5(archive))
+    monkeypatch.setattr(CIFAR10, "train_list", [[n, md5(folder / n)] for n in BATCHES[:5]])
+    monkeypatch.setattr(CIFAR10, "test_list", [["test_batch", md5(folder / "test_batch")]])
+    meta = {**CIFAR10.meta, "md5": md5(folder / "batches.meta")}
+    monkeypatch.setattr(CIFAR10, "meta", meta)
+
+    assert brightness(load_dataset("cifar10")) == 5
+    assert load_dataset("cifar10", download=False).classes == tuple("abcdefghij")
+    assert capsys.readouterr().out == ""
+
+    monkeypatch.setattr(CIFAR10, "tgz_md5", "0" * 32)  # a download that arrives damaged
+    shutil.rmtree("data")
+    with pytest.raises(DataError, match="downloading it failed: File not found or corrupted"):
+        load_dataset("cifar10")
+
+
 def test_a_process_that_waited_for_the_download_finds_it_there(tmp_path):
     download.into(tmp_path / "data" / "x", lambda folder: pytest.fail("again"), there=lambda: True)
 
 
 def test_an_offline_machine_answers_at_once_even_when_name_lookup_hangs(monkeypatch):
     monkeypatch.setattr(download, "PROBE_S", 0.2)
-    monkeypatch.setattr(download.urllib.request, "urlopen", lambda *a, **k: time.sleep(5))
+    enough = threading.Event()
+
+    def hang(*args, **kwargs):
+        enough.wait(30)
+        raise urllib.error.URLError("at last")
+
+    monkeypatch.setattr(download.urllib.request, "urlopen", hang)
     start = time.perf_counter()
     assert download._unreachable("https://example.org") == "no answer within 0 s"
     assert time.perf_counter() - start < 2
+    enough.set()
 
 
 @pytest.mark.parametrize(

@@ -100,16 +100,27 @@ def _column(file: Path, names: list[str], wanted: tuple[str, ...]) -> str:
     )
 
 
+def _label_column(file: Path, schema: Any, layout: _Layout) -> str:
+    import pyarrow as pa
+
+    name = _column(file, schema.names, layout.label_columns)
+    kind = schema.field(name).type
+    if not pa.types.is_integer(kind):
+        raise DataError(
+            f"{file}: column {name} holds {kind}\n"
+            "  allowed: whole numbers from 0, and -1 for unlabelled training images\n"
+            "  try: encode the classes as numbers"
+        )
+    return name
+
+
 def _rows(file: Path, layout: _Layout) -> Iterator[tuple[list[bytes | None], np.ndarray]]:
     """Encoded pictures and labels, at most `CHUNK` rows at a time."""
     import pyarrow as pa
 
     shard = _open(file)
-    names = shard.schema_arrow.names
-    image, label = (_column(file, names, w) for w in (IMAGE_COLUMNS, layout.label_columns))
-    kind = shard.schema_arrow.field(label).type
-    if not pa.types.is_integer(kind):
-        raise DataError(f"{file}: column {label} holds {kind}\n  allowed: whole numbers from 0")
+    image = _column(file, shard.schema_arrow.names, IMAGE_COLUMNS)
+    label = _label_column(file, shard.schema_arrow, layout)
     try:
         for batch in shard.iter_batches(CHUNK, columns=[image, label]):
             pictures = batch.column(image)
@@ -141,7 +152,7 @@ def _common_look(file: Path, layout: _Layout) -> tuple[tuple[int, int], str, boo
 def _names(file: Path, layout: _Layout) -> tuple[str, ...]:
     """Class names from the hub's schema metadata; () when there are none."""
     schema = _open(file).schema_arrow
-    label = _column(file, schema.names, layout.label_columns)
+    label = _label_column(file, schema, layout)
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         return tuple(str(name) for name in features[label]["names"])
@@ -154,14 +165,12 @@ def _largest_label(file: Path, layout: _Layout) -> int:
     from pyarrow import compute
 
     shard = _open(file)
-    label = _column(file, shard.schema_arrow.names, layout.label_columns)
+    label = _label_column(file, shard.schema_arrow, layout)
     try:
         largest = compute.max(shard.read([label]).column(0)).as_py()
     except (pa.ArrowException, OSError) as error:
         raise damaged(file, f"unreadable labels ({error})") from error
-    if not isinstance(largest, int):
-        raise damaged(file, f"column {label} holds no whole numbers")
-    return largest
+    return -1 if largest is None else largest
 
 
 def _chunks(

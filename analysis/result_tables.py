@@ -1,0 +1,179 @@
+"""Which tables tell of scores, differences, effects and missing data?"""
+
+from __future__ import annotations
+
+from analysis import words
+from analysis.cells import NONE, Table, interval, score, table
+from analysis.words import difference, number, p_number, unit
+
+
+def comparisons(name: str, title: str, records: list[dict]) -> Table:
+    metric = lambda c: c["metric"]  # noqa: E731
+    return table(
+        name,
+        "answers" if name == "comparisons" else "tables",
+        title,
+        "Differences are in percentage points for accuracies, as the contrast is written, with"
+        " 95 % paired-t intervals. p: two-sided sign-flip test; Holm and TOST p are adjusted within"
+        " this family.",
+        records,
+        ("Claim", lambda c: c["claim"] or ""),
+        ("Contrast", lambda c: f"{c['b']} − {c['a']}"),
+        ("Metric", lambda c: words.base_metric(metric(c))),
+        ("Condition", lambda c: c["condition"]),
+        ("#n", lambda c: str(c["n_pairs"])),
+        ("#Difference", lambda c: difference(c["mean_difference"], metric(c)) + unit(metric(c))),
+        (
+            "#95 % interval",
+            lambda c: interval(c["ci_low"], c["ci_high"], lambda v: difference(v, metric(c))),
+        ),
+        ("#p", lambda c: p_number(c["p_value"])),
+        ("#Holm p", lambda c: p_number(c["p_adjusted"])),
+        ("#TOST p", lambda c: p_number(c["p_tost_adjusted"])),
+        ("Verdict", lambda c: _verdict(c)),
+    )
+
+
+def effects(records: list[dict]) -> Table:
+    return table(
+        "effects",
+        "tables",
+        "Effect sizes and secondary analyses",
+        "None of these decides a verdict. A12 and Cliff's δ ignore the pairing and carry no"
+        " interval for that reason. Bayes: posterior shares of the difference below, within and"
+        " above the margin. ASO ε: upper limit; below 0.5 leans to the first-named arm. MDE: the"
+        " smallest difference that these seeds show at 80 % power.",
+        records,
+        ("Contrast", lambda c: f"{c['b']} − {c['a']}"),
+        ("Metric", lambda c: words.base_metric(c["metric"])),
+        ("Condition", lambda c: c["condition"]),
+        (
+            "#d_z",
+            lambda c: f"{number(c['dz'], 2)} {interval(*c['dz_ci'], lambda v: number(v, 2))}",
+        ),
+        ("#A12", lambda c: number(c["a12"], 2)),
+        ("#Cliff's δ", lambda c: number(c["cliffs_delta"], 2)),
+        (
+            "#Win rate",
+            lambda c: (
+                f"{number(c['win_rate'], 2)} {interval(*c['win_rate_ci'], lambda v: number(v, 2))}"
+            ),
+        ),
+        ("#Paired t p", lambda c: p_number(c["p_t"])),
+        ("#Wilcoxon p", lambda c: p_number(c["p_wilcoxon"])),
+        (
+            "#Bayes",
+            lambda c: (
+                NONE
+                if not c["bayes"]
+                else " / ".join(number(c["bayes"][k], 2) for k in ("below", "within", "above"))
+            ),
+        ),
+        ("#ASO ε", lambda c: number(c["aso_epsilon"], 2)),
+        ("#Seed r", lambda c: number(c["seed_correlation"], 2)),
+        (
+            "#MDE",
+            lambda c: difference(c["minimum_detectable_difference"], c["metric"], signed=False),
+        ),
+    )
+
+
+def arms(records: list[dict]) -> Table:
+    return table(
+        "arms",
+        "tables",
+        "Scores per arm",
+        "Means over seeds with 95 % t intervals; accuracies in percent. IQM: mean of the middle"
+        " half, from 4 seeds.",
+        records,
+        ("Arm", lambda a: a["arm"]),
+        ("Condition", lambda a: a["condition"]),
+        ("Metric", lambda a: a["metric"]),
+        ("#n", lambda a: str(a["n"])),
+        ("#Mean", lambda a: score(a["mean"], a["metric"])),
+        (
+            "#95 % interval",
+            lambda a: interval(
+                a["ci_low"], a["ci_high"], lambda v: score(v, a["metric"]), a["reason"]
+            ),
+        ),
+        ("#sd", lambda a: score(a["sd"], a["metric"])),
+        ("#Median", lambda a: score(a["median"], a["metric"])),
+        ("#IQM", lambda a: score(a["iqm"], a["metric"])),
+    )
+
+
+def training(records: list[dict]) -> Table:
+    return table(
+        "training",
+        "training",
+        "Trained against untrained",
+        "k-nearest-neighbour accuracy on the test split, the encoder after training minus the same"
+        " encoder before it, paired by seed. Descriptive: it belongs to no claim.",
+        records,
+        ("Arm", lambda r: r["arm"]),
+        ("Condition", lambda r: r["condition"]),
+        ("#n", lambda r: str(r["n"])),
+        ("#Untrained", lambda r: score(r["untrained"], r["metric"])),
+        ("#Trained", lambda r: score(r["trained"], r["metric"])),
+        ("#Gain, points", lambda r: difference(r["mean_difference"], r["metric"])),
+        (
+            "#95 % interval",
+            lambda r: interval(
+                r["ci_low"], r["ci_high"], lambda v: difference(v, r["metric"]), r["reason"]
+            ),
+        ),
+    )
+
+
+def omnibus(records: list[dict]) -> Table:
+    return table(
+        "omnibus",
+        "secondary",
+        "Friedman's test and mean ranks",
+        "Secondary: it is no gate to the claims.",
+        records,
+        ("Metric", lambda o: o["metric"]),
+        ("Condition", lambda o: o["condition"]),
+        ("#n", lambda o: str(o["n"])),
+        ("#Friedman p", lambda o: p_number(o["p_value"])),
+        ("#CD", lambda o: number(o["critical_difference"], 2)),
+        (
+            "Mean ranks (1 is best)",
+            lambda o: ", ".join(
+                f"{arm} {rank:.2f}"
+                for arm, rank in sorted(o["mean_ranks"].items(), key=lambda item: item[1])
+            ),
+        ),
+    )
+
+
+def dropped(report: dict) -> Table:
+    seen: dict[tuple, dict] = {}
+    for c in report["comparisons"]:
+        for d in c["dropped"]:
+            row = seen.setdefault(
+                (d["arm"], d["condition"], d["seed"], d["reason"]), {**d, "comparisons": 0}
+            )
+            row["comparisons"] += 1
+    return table(
+        "missing",
+        "missing",
+        "Seeds that could not be paired",
+        "Every score that a comparison needed and did not find, with the reason.",
+        list(seen.values()),
+        ("Arm", lambda d: d["arm"]),
+        ("Condition", lambda d: d["condition"]),
+        ("#Seed", lambda d: str(d["seed"])),
+        ("Reason", lambda d: d["reason"].replace("_", " ")),
+        ("#Comparisons without it", lambda d: str(d["comparisons"])),
+    )
+
+
+def _verdict(c: dict) -> str:
+    text = c["verdict"]
+    if c["within_margin"] and text != "equivalent":
+        text += ", within the margin"
+    if c["reason"]:
+        text += f" ({c['reason'].replace('_', ' ')})"
+    return text

@@ -1,0 +1,46 @@
+"""Which tables does a report have?
+
+One definition serves HTML, Markdown, LaTeX (text cells) and CSV (raw values).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analysis.budget_tables import (
+    epochs_apart,
+    importance,
+    ledger,
+    runs,
+    search,
+    time_to,
+    trade_off,
+    winners,
+)
+from analysis.cells import Table
+from analysis.metric import metric_order
+from analysis.result_tables import arms, comparisons, dropped, effects, omnibus, training
+
+
+def tables(report: dict[str, Any]) -> list[Table]:
+    """Every table that the report has rows for, in reading order."""
+    declared = [c for c in report["comparisons"] if c["declared"]]
+    others = [c for c in report["comparisons"] if not c["declared"]]
+    found = [
+        comparisons("comparisons", "Declared comparisons", declared),
+        comparisons("exploratory", "All other pairs of arms (exploratory)", others),
+        effects(report["comparisons"]),
+        arms(report["arms"]),
+        training(report["training_helps"]),
+        trade_off(report["cost"]["trade_off"], next(iter(metric_order(report)), None)),
+        time_to(report["cost"]["time_to"]),
+        epochs_apart(report["curves"]),
+        ledger(report["ledger"]),
+        search(report["search"]),
+        winners(report["search"]),
+        importance(report["search"]),
+        omnibus(report["omnibus"]),
+        dropped(report),
+        runs(report["runs"]),
+    ]
+    return [table for table in found if table.rows]

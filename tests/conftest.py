@@ -1,0 +1,25 @@
+"""Settings for all tests: quiet libraries, one thread, a cache of their own."""
+
+from __future__ import annotations
+
+from study.environment import quieten
+
+quieten()
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+torch.set_num_threads(1)
+# Shared machines stall: a slow example is no failure, and the examples are the same every time.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory):
+    """Neither read nor fill the user's cache of decoded datasets."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("CONTRASTIVE_CACHE", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()

@@ -1,0 +1,331 @@
+"""Does every mistake in a study file get one clear message with its place?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from study.faults import SpecError, StudyError
+from study.load import load_study
+
+GOOD = """\
+name: t
+trial: {dataset: digits, train_limit: 100, epochs: 4, batch_size: 20}
+arms:
+  contrastive: {loss: contrastive}
+  debiased_pos: {loss: debiased_pos}
+conditions:
+  clean: {}
+  blurred: {blur_prob: 0.9}
+search:
+  trials_per_arm: 3
+  under: clean
+  space:
+    temperature: {low: 0.1, high: 1.0, log: true}
+    tau_plus: {low: 0.01, high: 0.3, when: {loss: [debiased_pos]}}
+    num_positives: {choices: [1, 2]}
+    aggregation: {choices: [pos_grouping, loss_combination], when: {num_positives: 2}}
+  first: [{temperature: 0.5, tau_plus: 0.1, num_positives: 1}]
+  early_stopping: {grace_epochs: 2, reduction_factor: 2}
+confirm:
+  seeds: 3
+claims:
+  - {id: A, better: debiased_pos, than: contrastive, metric: test/knn_top1, under: clean}
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def written(text: str) -> Path:
+        file = tmp_path / "s.yaml"
+        file.write_text(text)
+        return file
+
+    return written
+
+
+def message(file: Path, **options) -> str:
+    with pytest.raises(StudyError) as caught:
+        load_study(file, **options)
+    return str(caught.value)
+
+
+def line_of(text: str, part: str) -> int:
+    return next(i for i, line in enumerate(text.splitlines(), 1) if part in line)
+
+
+def test_the_good_file_is_good(write):
+    study = load_study(write(GOOD))
+    assert study.confirm.seed_list == [1, 2, 3]
+    assert study.tuned_under == "clean"
+
+
+# (what stands in the good file, what stands there instead, what the message must hold)
+FAULTS = {
+    "unknown key": ("confirm:", "confrim: {}\nconfirm:", ["unknown key `confrim`", "`confirm`"]),
+    "unknown key in search": (
+        "  under: clean", "  undre: clean", ["unknown key `search.undre`", "`under`"],
+    ),
+    "unknown setting": (
+        "epochs: 4", "epoch: 4", ["unknown setting `trial.epoch`", "`epochs`"],
+    ),
+    "unknown loss": (
+        "contrastive: {loss: contrastive}", "contrastive: {loss: contrastiv}",
+        ["arms.contrastive.loss is 'contrastiv'", "debiased_neg", "loss: contrastive"],
+    ),
+    "tau_plus 0 for debiased_pos": (
+        "{loss: debiased_pos}", "{loss: debiased_pos, tau_plus: 0}",
+        ["arm debiased_pos", "tau_plus is 0", "(0, 1)", "tau_plus: 0.1"],
+    ),
+    "tau_plus 0 at the end of its range": (
+        "{low: 0.01, high: 0.3,", "{low: 0.0, high: 0.3,",
+        ["search.space.tau_plus", "tau_plus is 0", "teaches nothing"],
+    ),
+    "tau_plus above 1": (
+        "{loss: debiased_pos}", "{loss: debiased_pos, tau_plus: 1.2}",
+        ["arms.debiased_pos.tau_plus is 1.2", "below 1"],
+    ),
+    "temperature 0": (
+        "batch_size: 20}", "batch_size: 20, temperature: 0}",
+        ["trial.temperature is 0", "above 0"],
+    ),
+    "temperature range below 0": (
+        "{low: 0.1, high: 1.0, log: true}", "{low: -0.1, high: 1.0}",
+        ["search.space.temperature.low is -0.1", "above 0"],
+    ),
+    "low above high": (
+        "{low: 0.1, high: 1.0, log: true}", "{low: 2.0, high: 1.0}",
+        ["search.space.temperature", "not below `high`"],
+    ),
+    "log from 0": (
+        "{low: 0.1, high: 1.0, log: true}", "{low: 0, high: 1.0, log: true}",
+        ["search.space.temperature", "above 0"],
+    ),
+    "neither range nor choices": (
+        "{choices: [1, 2]}", "{low: 1}", ["search.space.num_positives", "both `low` and `high`"],
+    ),
+    "a choice that is no value": (
+        "{choices: [1, 2]}", "{choices: [1, two]}",
+        ["search.space.num_positives.choices.1 is 'two'", "whole number"],
+    ),
+    "when on what is not searched": (
+        "when: {num_positives: 2}", "when: {num_positive: 2}",
+        ["asks about `num_positive`", "neither searched nor set", "num_positives"],
+    ),
+    "when on a value never drawn": (
+        "when: {num_positives: 2}", "when: {num_positives: 5}", ["num_positives: 5, never drawn"],
+    ),
+    "what defines the contest": (
+        "num_positives: {choices: [1, 2]}", "epochs: {choices: [1, 2]}",
+        ["`epochs` cannot be searched"],
+    ),
+    "a first value out of range": (
+        "{temperature: 0.5,", "{temperature: 5,", ["temperature: 5, outside", "0.1 to 1"],
+    ),
+    "a first name not searched": (
+        "{temperature: 0.5,", "{temprature: 0.5,", ["`temprature`", "`temperature`"],
+    ),
+    "batch larger than the training split": (
+        "batch_size: 20", "batch_size: 101", ["batch_size is 101", "100 images"],
+    ),
+    "seeds that overlap the search's": (
+        "seeds: 3", "seeds: [0, 1, 2]", ["contains 0, the seed of the search"],
+    ),
+    "a seed twice": ("seeds: 3", "seeds: [1, 2, 1]", ["1 more than once"]),
+    "no seeds": ("seeds: 3", "seeds: 0", ["confirm.seeds is 0", "at least 1"]),
+    "a claim that names no arm": (
+        "better: debiased_pos, than", "better: debiased_po, than",
+        ["debiased_po", "debiased_pos", "contrastive"],
+    ),
+    "a claim under no condition": (
+        "under: clean}\n", "under: cleen}\n", ["cleen", "clean"],
+    ),
+    "tuned under no condition": (
+        "under: clean\n", "under: claen\n", ["`claen`, which does not exist", "under: clean"],
+    ),
+    "no time left to stop": (
+        "grace_epochs: 2", "grace_epochs: 4", ["no time is left to stop", "1 to 3"],
+    ),
+    "an option of another loss": (
+        "{loss: contrastive}", "{loss: contrastive, beta: 1.0}",
+        ["the loss contrastive takes no beta"],
+    ),
+    "a key twice": ("name: t", "name: t\nname: u", ["`name` stands here a second time"]),
+    "a name that is a path": ("name: t", "name: ../t", ["`../t` cannot be a name"]),
+    "a text for a number": ("epochs: 4", "epochs: four", ["trial.epochs is 'four'", "whole number"]),
+    "confirm missing": ("confirm:\n  seeds: 3\n", "", ["`confirm` is missing", "confirm: {seeds: 8}"]),
+    "an arm that is a text": (
+        "contrastive: {loss: contrastive}", "contrastive: contrastive",
+        ["arms.contrastive is 'contrastive'", "mapping"],
+    ),
+    "an unknown dataset": (
+        "dataset: digits", "dataset: digit", ["trial.dataset is 'digit'", "dataset: digits"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(FAULTS))
+def test_a_fault_is_told_with_its_line_and_what_is_allowed(write, name: str):
+    old, new, expected = FAULTS[name]
+    assert GOOD.count(old) >= 1
+    file = write(GOOD.replace(old, new, 1))
+    told = message(file)
+    for part in expected:
+        assert part in told
+    place = told.split(": ", 1)[0]
+    assert place.startswith(f"{file}")
+    changed = {i for i, (a, b) in enumerate(
+        zip(GOOD.splitlines(), file.read_text().splitlines(), strict=False), 1) if a != b}  # fmt: skip
+    if name not in ("confirm missing", "a key twice"):
+        assert int(place.rpartition(":")[2]) in changed
+
+
+def test_all_faults_of_a_file_are_told_together_in_order(write):
+    text = GOOD.replace("epochs: 4", "epoch: 4").replace("reduction_factor: 2", "reduction: 2")
+    text = text.replace("{loss: debiased_pos}", "{loss: debiased}").replace("seeds: 3", "seds: 3")
+    file = write(text)
+    with pytest.raises(SpecError) as caught:
+        load_study(file)
+    told = str(caught.value)
+    places = [line_of(text, part) for part in ("epoch: 4", "{loss: debiased}", "reduction: 2")]
+    positions = [told.index(f"{file}:{place}: ") for place in places]
+    assert positions == sorted(positions)
+    assert "seds" in told
+    assert len(caught.value.faults) >= 4
+
+
+def test_a_file_that_does_not_exist(tmp_path):
+    told = message(tmp_path / "none.yaml")
+    assert "none.yaml: cannot be read" in told
+    assert "No such file" in told
+
+
+def test_a_folder_and_a_binary_file(tmp_path):
+    assert "cannot be read" in message(tmp_path)
+    (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00\x81")
+    assert "cannot be read" in message(tmp_path / "b.yaml")
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [1, 2", "a: b: c", "a:\n\t- 1", "a: &x [*x]", "a: *nowhere", "%YAML 9"]
+)
+def test_yaml_that_does_not_parse(write, text: str):
+    file = write(f"name: t\n{text}\n")
+    told = message(file)
+    assert told.startswith(f"{file}:")
+    assert "not valid YAML" in told or "cannot be read" in told
+
+
+@pytest.mark.parametrize("text", ["", "- 1\n- 2\n", "just words\n", "name:\n"])
+def test_a_file_that_is_no_study(write, text: str):
+    assert str(write(text)) in message(write(text))
+
+
+def test_a_dataset_that_is_not_there(write, tmp_path):
+    gone = tmp_path / "no" / "cifar"
+    file = write(GOOD.replace("dataset: digits", f"dataset: cifar10, dataset_path: {gone}"))
+    told = message(file)
+    assert f"{file}:2: " in told
+    assert str(gone) in told
+    assert "arquet" in told
+    assert "dataset_path" in told
+
+
+@pytest.mark.parametrize(
+    "value", ["!!python/object/apply:os.mkdir [MADE]", "!!python/name:os.getcwd ''"]
+)
+def test_python_objects_in_yaml_are_not_built(write, tmp_path, value: str):
+    made = tmp_path / "made"
+    file = write(GOOD + f"question: {value.replace('MADE', str(made))}\n")
+    assert f"{file}:23: " in message(file)
+    assert not made.exists()
+
+
+def test_numbers_like_1e_3_are_numbers(write):
+    study = load_study(write(GOOD.replace("batch_size: 20", "batch_size: 20, learning_rate: 1e-3")))
+    assert study.trial["learning_rate"] == 1e-3
+
+
+class TestProfilesAndOverrides:
+    TEXT = GOOD + "profiles:\n  big:\n    trial: {epochs: 8}\n    confirm: {seeds: 5}\n"
+
+    def test_a_profile_is_laid_over_the_rest(self, write):
+        study = load_study(write(self.TEXT), profile="big")
+        assert study.trial == {
+            "dataset": "digits",
+            "train_limit": 100,
+            "epochs": 8,
+            "batch_size": 20,
+        }
+        assert len(study.confirm.seed_list) == 5
+
+    def test_without_a_profile_it_changes_nothing(self, write):
+        assert load_study(write(self.TEXT)) == load_study(write(GOOD))
+
+    def test_an_unknown_profile(self, write):
+        told = message(write(self.TEXT), profile="bgi")
+        assert "no profile `bgi`" in told
+        assert "--profile big" in told
+
+    def test_a_fault_in_a_profile_is_placed_there(self, write):
+        text = self.TEXT.replace("{epochs: 8}", "{epochs: 0}")
+        told = message(write(text), profile="big")
+        assert f":{line_of(text, 'epochs: 0')}: trial.epochs is 0" in told
+
+    def test_an_override_prevails(self, write):
+        study = load_study(
+            write(self.TEXT), profile="big", overrides=["trial.epochs=3", "confirm.seeds=[4, 5]"]
+        )
+        assert study.trial["epochs"] == 3
+        assert study.confirm.seed_list == [4, 5]
+
+    @pytest.mark.parametrize(
+        ("override", "part"),
+        [
+            ("trial.epochs=0", "--set trial.epochs: trial.epochs is 0"),
+            ("trail.epochs=3", "unknown key `trail`"),
+            ("trial.epochs", "has no value"),
+            ("trial.epochs=[1", "not valid YAML"),
+            ("search.early_stopping=maybe", "search.early_stopping"),
+        ],
+    )
+    def test_a_wrong_override_is_told_as_such(self, write, override: str, part: str):
+        assert part in message(write(self.TEXT), overrides=[override])
+
+    def test_search_can_be_switched_off(self, write):
+        study = load_study(write(GOOD), overrides=["search=null"])
+        assert study.search is None
+
+    def test_a_new_name(self, write):
+        assert load_study(write(GOOD), name="other").name == "other"
+        assert "--name: " in message(write(GOOD), name="a/b")
+
+
+def test_a_grid_crosses_its_levels(write):
+    data = yaml.safe_load(GOOD)
+    data["arms"] = {"grid": {"loss": ["contrastive", "debiased_pos"], "num_positives": [1, 2]}}
+    del data["claims"]
+    study = load_study(write(yaml.safe_dump(data)))
+    assert list(study.arms) == [
+        "contrastive-num_positives=1",
+        "contrastive-num_positives=2",
+        "debiased_pos-num_positives=1",
+        "debiased_pos-num_positives=2",
+    ]
+    assert study.arms["debiased_pos-num_positives=2"] == {
+        "loss": "debiased_pos",
+        "num_positives": 2,
+    }
+
+
+@pytest.mark.parametrize("profile", [None, "paper"])
+def test_the_shipped_studies_are_good(profile):
+    root = Path(__file__).parents[2] / "search_spaces"
+    study = load_study(root / "pos.yaml", profile=profile, data=False)
+    assert len(study.arms) == 3
+    assert len(study.conditions) == 2
+    assert study.search.trials_per_arm >= 10
+    assert len(study.confirm.seed_list) >= 6
+    load_study(root / "smoke.yaml")

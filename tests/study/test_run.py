@@ -1,0 +1,226 @@
+"""Does the one command work, from the file to the report, and after a kill?"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from study.run import main
+
+ROOT = Path(__file__).parents[2]
+SMOKE = ROOT / "search_spaces" / "smoke.yaml"
+
+
+def start(folder: Path, *options: str) -> subprocess.Popen:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "MLFLOW_TRACKING_URI": ""}
+    return subprocess.Popen(
+        [sys.executable, "-m", "study.run", str(SMOKE), *options],
+        cwd=folder, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def smoke(home) -> tuple[Path, str]:
+    """The folder and the output of one real run of the smoke study, with Ray."""
+    process = start(home)
+    out, err = process.communicate(timeout=250)
+    assert process.returncode == 0, err
+    assert err == ""
+    return home / "studies" / "smoke", out
+
+
+def test_the_output_is_short_and_says_where_everything_is(smoke):
+    folder, out = smoke
+    lines = out.strip().splitlines()
+    assert len(lines) < 25
+    assert any(line.startswith("S1: ") for line in lines)
+    report = next(line for line in lines if line.startswith("report:")).split()[-1]
+    assert (folder.parents[1] / report).exists()
+    assert "mlflow ui" in lines[-1]
+
+
+def test_every_planned_run_is_in_the_tables(smoke):
+    folder, _ = smoke
+    runs = pd.read_csv(folder / "runs.csv")
+    search, confirm = runs[runs.phase == "search"], runs[runs.phase == "confirm"]
+    assert search.groupby("arm").size().to_dict() == {"contrastive": 4, "debiased_pos": 4}
+    assert set(search.status) <= {"finished", "stopped"}
+    assert (confirm.status == "finished").all()
+    assert confirm.groupby("arm").seed.apply(sorted).map(list).tolist() == [[1, 2, 3, 4, 5, 6]] * 2
+    assert (confirm.epochs == 3).all()
+    assert runs.mlflow_run_id.is_unique
+    results = pd.read_csv(folder / "results.csv")
+    final = results[results.metric == "test/knn_top1"]
+    assert len(final) == 12
+    assert final.epoch.isna().all()
+    assert (final.value == final.correct / final.total).all()
+    curves = results[results.metric == "val/knn_top1"]
+    assert sorted(curves.epoch.unique()) == [0, 1, 2, 3]
+
+
+def test_the_confirmation_uses_the_frozen_winners(smoke):
+    folder, _ = smoke
+    winners = json.loads((folder / "winners.json").read_text())["winners"]
+    runs = pd.read_csv(folder / "runs.csv")
+    for arm, won in winners.items():
+        mine = runs[runs.arm == arm]
+        configs = [json.loads(c) for c in mine[mine.phase == "confirm"].config]
+        for name, value in won.items():
+            assert {c[name] for c in configs} == {value}
+        finished = mine[(mine.phase == "search") & (mine.status == "finished")]
+        best = json.loads(finished.sort_values("value").config.iloc[-1])
+        ties = finished[finished.value == finished.value.max()]
+        assert best["temperature"] == won["temperature"] or len(ties) > 1
+
+
+def test_the_report_is_written_in_all_forms(smoke):
+    folder, _ = smoke
+    report = json.loads((folder / "report" / "report.json").read_text())
+    assert report["schema"] == 1
+    assert report["design"]["hash"] == yaml.safe_load((folder / "study.yaml").read_text())["hash"]
+    assert [claim["id"] for claim in report["claims"]] == ["S1"]
+    html = (folder / "report" / "report.html").read_text()
+    assert "<svg" in html
+    assert not re.search(r'(src|href)="https?://', html)
+    assert list((folder / "report" / "tables").glob("*.csv"))
+    assert list((folder / "report" / "tables").glob("*.tex"))
+
+
+def test_mlflow_holds_the_phases_the_nested_runs_the_curves_and_the_report(smoke):
+    folder, _ = smoke
+    import mlflow
+
+    home = folder.parents[1]
+    client = mlflow.MlflowClient(f"sqlite:///{home / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("smoke")
+    runs = {
+        run.data.tags["study.key"]: run
+        for run in client.search_runs([experiment.experiment_id], max_results=100)
+    }
+    assert len(runs) == 2 + 8 + 12
+    for key, run in runs.items():
+        assert run.info.status == "FINISHED"
+        if "/" in key:
+            parent = runs[key.split("/")[0]]
+            assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
+            assert run.data.params["temperature"]
+    one = runs["confirm/debiased_pos/default/0003"]
+    curve = client.get_metric_history(one.info.run_id, "val/knn_top1")
+    assert [point.step for point in curve] == [0, 1, 2, 3]
+    assert one.data.metrics["test/linear_top5"] > 0
+    names = [a.path for a in client.list_artifacts(runs["confirm"].info.run_id, "report")]
+    assert "report/report.html" in names
+
+
+def test_a_second_start_changes_nothing_and_names_both_options(smoke, monkeypatch, capsys):
+    folder, _ = smoke
+    monkeypatch.chdir(folder.parents[1])
+    before = {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
+    assert main([str(SMOKE)]) == 2
+    told = capsys.readouterr().err
+    assert "already exists" in told
+    assert "--resume" in told
+    assert "--name smoke-2" in told
+    assert before == {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_resume_with_another_design_is_refused_with_the_differences(smoke, monkeypatch, capsys):
+    monkeypatch.chdir(smoke[0].parents[1])
+    assert main([str(SMOKE), "--resume", "--set", "trial.epochs=4", "--set", "margin=0.5"]) == 2
+    told = capsys.readouterr().err
+    assert "trial.epochs: was 3, is now 4" in told
+    assert "margin: was 0.02, is now 0.5" in told
+
+
+def test_the_report_can_be_written_again_and_is_the_same(smoke, monkeypatch, capsys):
+    from study.report import main as report
+
+    monkeypatch.chdir(smoke[0].parents[1])
+    before = (smoke[0] / "report" / "report.json").read_text()
+    assert report(["smoke", "--out", "again"]) == 0
+    assert json.loads(Path("again/report.json").read_text()) == json.loads(before)
+    assert report(["smok"]) == 2
+    assert "smoke" in capsys.readouterr().err
+
+
+def test_a_killed_study_resumes_to_the_very_same_results(smoke, home):
+    """Driver killed with SIGKILL in the search and again in the confirmation, under Ray.
+
+    The comparison with the undisturbed study shows too that a study is reproducible.
+    """
+    whole, _ = smoke
+    folder = home / "studies" / "killed"
+    options = ["--name", "killed"]
+    for phase, count in (("search", 3), ("confirm", 4)):
+        process = start(home, *options)
+        deadline = time.monotonic() + 120
+        while len(list((folder / "runs" / phase).rglob("*.json"))) < count:
+            assert time.monotonic() < deadline
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        options = ["--name", "killed", "--resume"]
+    kept = {file: file.stat().st_mtime_ns for file in (folder / "runs").rglob("*.json")}
+    process = start(home, *options)
+    _, err = process.communicate(timeout=250)
+    assert process.returncode == 0, err
+    assert (folder / "results.csv").read_bytes() == (whole / "results.csv").read_bytes()
+    assert (folder / "winners.json").read_bytes() == (whole / "winners.json").read_bytes()
+    assert {file: file.stat().st_mtime_ns for file in kept} == kept
+    runs = pd.read_csv(folder / "runs.csv")
+    assert len(runs) == 8 + 12
+    assert not runs.mlflow_run_id.isna().any()
+
+
+def test_a_dry_run_prints_the_plan_and_creates_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main([str(SMOKE), "--dry-run", "--set", "confirm.seeds=4"]) == 0
+    out = capsys.readouterr().out
+    assert "2 arms × 4 trials" in out
+    assert "2 arms × 1 conditions × 4 seeds = 8 runs" in out
+    assert "WARNING: 1 claims need at least 6 seeds" in out
+    assert "time: about" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_input_exits_with_2_and_without_a_traceback(tmp_path):
+    (tmp_path / "bad.yaml").write_text("name: x\narms: {a: {loss: contrastiv}}\nconfirm: {}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "study.run", "bad.yaml"], cwd=tmp_path, text=True,
+        capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "bad.yaml:2: arms.a.loss is 'contrastiv'" in done.stderr
+    assert "`confirm.seeds` is missing" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["bad.yaml"]
+
+
+def test_a_torchvision_that_does_not_match_is_told_in_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "torchvision.py").write_text(
+        "raise RuntimeError('operator torchvision::nms does not exist')"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
+    assert main([str(SMOKE), "--dry-run", "--set", "trial.encoder=resnet18"]) == 2
+    told = capsys.readouterr().err.strip()
+    assert "torch and torchvision do not match (operator torchvision::nms does not exist)" in told
+    assert len(told.splitlines()) == 1

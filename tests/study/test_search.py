@@ -1,0 +1,296 @@
+"""Is the search fair to each arm, exact on resume, and right about what Optuna is told?
+
+Trainings are replaced by curves, so that hundreds of trials take seconds; the source, Optuna's
+storage and the halving are the real ones.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from study.halving import Halving
+from study.job import Job, Record
+from study.ledger import Ending, Ledger
+from study.search import SearchSource
+from study.spec import EarlyStopping, Study
+
+METRIC = "val/knn_top1"
+
+
+def study(arms: dict | None = None, trials: int = 9, epochs: int = 9, **search) -> Study:
+    return Study.model_validate(
+        {
+            "name": "s",
+            "trial": {"dataset": "digits", "epochs": epochs},
+            "arms": arms or {"a": {"loss": "contrastive"}, "b": {"loss": "contrastive"}},
+            "search": {
+                "trials_per_arm": trials,
+                "space": {
+                    "temperature": {"low": 0.1, "high": 1.0, "log": True},
+                    "num_positives": {"choices": [1, 2]},
+                },
+                "early_stopping": {"grace_epochs": 1, "reduction_factor": 3},
+            }
+            | search,
+            "confirm": {"seeds": 2},
+        }
+    )
+
+
+def curve(job: Job, epoch: int) -> float:
+    """Good at a temperature of 0.3, rising with the epochs."""
+    distance = abs(np.log(job.config["temperature"] / 0.3))
+    return float(0.9 - 0.2 * distance - 0.4 / (1 + epoch) + 0.01 * job.config["num_positives"])
+
+
+class Interrupted(Exception):
+    pass
+
+
+def play(source: SearchSource, slots: int = 1, score=curve, jobs: int | None = None, order=None):
+    """Run jobs epoch by epoch, `slots` side by side; `order` picks which one advances."""
+    running: list[list] = []
+    trace: list[tuple[str, int]] = []
+    while True:
+        while len(running) < slots and source.remaining():
+            if jobs is not None and jobs == 0:
+                raise Interrupted
+            job = source.next()
+            if job is None:
+                break
+            jobs = jobs - 1 if jobs is not None else None
+            running.append([job, []])
+        if not running:
+            return trace
+        chosen = running[order.integers(len(running)) if order is not None else 0]
+        job, records = chosen
+        epoch = len(records)
+        record = Record(epoch, {METRIC: score(job, epoch), "seconds": 1.0 * epoch}, {})
+        records.append(record)
+        trace.append((job.key, epoch))
+        stopped = source.on_records(job, [record])
+        if stopped or epoch == job.planned_epochs:
+            outcome = "stopped" if stopped else "finished"
+            source.on_end(Ending(job, outcome, tuple(records)))
+            running.remove(chosen)
+
+
+def source_in(folder: Path, s: Study, slots: int = 1) -> SearchSource:
+    folder.mkdir(parents=True, exist_ok=True)
+    return SearchSource(s, folder, Ledger(folder), slots=slots)
+
+
+def shape(source: SearchSource) -> list[tuple]:
+    return [
+        (job.key, job.drawn, ending.outcome if ending else None, ending.epochs if ending else None)
+        for job, ending in source.jobs()
+    ]
+
+
+def test_every_arm_gets_the_same_number_of_trials(tmp_path):
+    arms = {"a": {"loss": "contrastive"}, "b": {"loss": "debiased_neg"}, "c": {"temperature": 0.2}}
+    source = source_in(tmp_path, study(arms, trials=7))
+    play(source)
+    counts = [sum(key.startswith(f"search/{arm}/") for key, *_ in shape(source)) for arm in arms]
+    assert counts == [7, 7, 7]
+
+
+def test_identical_arms_are_treated_identically(tmp_path):
+    """Same draws, same rungs, same stops: an arm's name gives it no luck."""
+    source = source_in(tmp_path, study())
+    play(source)
+    found = shape(source)
+    a = [(key.split("/")[2], *rest) for key, *rest in found if "/a/" in key]
+    b = [(key.split("/")[2], *rest) for key, *rest in found if "/b/" in key]
+    assert a == b
+    assert any(outcome == "stopped" for _, _, outcome, _ in a)
+
+
+def test_the_order_in_which_jobs_end_changes_nothing_with_one_job_per_arm(tmp_path):
+    shapes = []
+    for i in range(3):
+        source = source_in(tmp_path / str(i), study(), slots=2)
+        assert source.reproducible
+        play(source, slots=2, order=np.random.default_rng(i))
+        shapes.append(shape(source))
+    assert shapes[0] == shapes[1] == shapes[2]
+
+
+def test_arms_take_turns(tmp_path):
+    source = source_in(tmp_path, study(early_stopping="none", trials=3))
+    starts = [key for key, epoch in play(source) if epoch == 0]
+    assert [key.split("/")[1] for key in starts] == ["a", "b"] * 3
+
+
+def test_a_slow_starter_is_compared_with_its_own_arm_only(tmp_path):
+    """Arm b starts low and wins late; pooled rungs would stop every trial of it."""
+
+    def score(job: Job, epoch: int) -> float:
+        noise = 0.001 * job.number
+        return (0.6 + 0.01 * epoch if job.arm == "a" else 0.05 + 0.1 * epoch) - noise
+
+    source = source_in(tmp_path, study(trials=6))
+    play(source, score=score)
+    ended = {arm: [o for k, _, o, _ in shape(source) if f"/{arm}/" in k] for arm in "ab"}
+    assert ended["a"] == ended["b"]
+    assert "finished" in ended["b"]
+    values = {(job.arm, job.number): e.records[1].metrics[METRIC] for job, e in source.jobs()}
+    best_of_b = max(v for (arm, _), v in values.items() if arm == "b")
+    pooled = sorted(values.values())[-(len(values) // 3)]
+    assert best_of_b < pooled
+
+
+def test_the_winner_is_the_best_at_the_last_epoch_among_those_that_reached_it(tmp_path):
+    def score(job: Job, epoch: int) -> float:
+        if job.number == 1:
+            return 0.99 if epoch < 9 else 0.5  # the best epoch by accident
+        return 0.6 if job.number == 2 else 0.4
+
+    source = source_in(tmp_path, study(trials=4, early_stopping="none"))
+    play(source, score=score)
+    drawn = {job.key: job.drawn for job, _ in source.jobs()}
+    assert source.winners() == {"a": drawn["search/a/0002"], "b": drawn["search/b/0002"]}
+
+
+def test_optuna_is_told_what_became_of_each_trial(tmp_path):
+    source = source_in(tmp_path, study(trials=5))
+    outcomes = ["finished", "stopped", "diverged", "failed", "finished"]
+    while source.remaining():
+        job = source.next()
+        outcome = outcomes[job.number]
+        last = 9 if outcome == "finished" else 1
+        records = [Record(e, {METRIC: 0.1 * e}, {}) for e in range(last + 1)]
+        source.on_records(job, records)
+        source.on_end(Ending(job, outcome, tuple(records), "why" if outcome == "failed" else ""))
+    storage = f"sqlite:///{tmp_path / 'search.db'}"
+    trials = optuna.load_study(study_name="s/a", storage=storage).trials
+    complete, pruned, fail = TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL
+    assert [t.state for t in trials] == [complete, pruned, fail, fail, complete]
+    assert trials[0].value == pytest.approx(0.9)
+    assert trials[1].intermediate_values == {1: pytest.approx(0.1)}
+    assert trials[3].user_attrs["failure"] == "why"
+
+
+def test_an_arm_whose_trials_all_fail_has_no_winner(tmp_path):
+    source = source_in(tmp_path, study(trials=2))
+    while source.remaining():
+        job = source.next()
+        outcome = "diverged" if job.arm == "a" else "finished"
+        records = (Record(9, {METRIC: 0.5}, {}),)
+        source.on_records(job, records)
+        source.on_end(Ending(job, outcome, records))
+    winners = source.winners()
+    assert winners["a"] is None
+    assert winners["b"]
+
+
+def test_a_value_that_is_not_finite_at_the_end_is_no_result(tmp_path):
+    source = source_in(tmp_path, study(trials=1))
+    while source.remaining():
+        job = source.next()
+        source.on_end(Ending(job, "finished", (Record(9, {METRIC: float("nan")}, {}),)))
+    assert source.winners() == {"a": None, "b": None}
+
+
+def test_declared_first_points_are_tried_first_and_never_stopped(tmp_path):
+    first = [{"temperature": 0.9, "num_positives": 1}, {"temperature": 0.8, "num_positives": 1}]
+    source = source_in(tmp_path, study(trials=8, first=first))
+    play(source)
+    jobs = [(job.drawn, e.outcome) for job, e in source.jobs() if job.arm == "a"]
+    assert [drawn for drawn, _ in jobs[:2]] == first
+    assert [outcome for _, outcome in jobs[:2]] == ["finished", "finished"]
+
+
+@pytest.mark.parametrize("after", [1, 2, 5, 8, 11, 17])
+def test_a_killed_search_goes_on_as_if_nothing_had_happened(tmp_path, after: int):
+    whole = source_in(tmp_path / "whole", study())
+    play(whole)
+    with pytest.raises(Interrupted):
+        play(source_in(tmp_path / "killed", study()), jobs=after)
+    resumed = source_in(tmp_path / "killed", study())
+    play(resumed)
+    assert shape(resumed) == shape(whole)
+    assert resumed.winners() == whole.winners()
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2, 3, 6])
+def test_a_search_killed_within_a_trial_goes_on_with_that_trial(tmp_path, epoch: int):
+    whole = source_in(tmp_path / "whole", study())
+    play(whole)
+
+    def dies(job: Job, at: int) -> float:
+        if job.key == "search/b/0004" and at == min(epoch, 1):
+            raise Interrupted
+        return curve(job, at)
+
+    with pytest.raises(Interrupted):
+        play(source_in(tmp_path / "killed", study()), score=dies)
+    resumed = source_in(tmp_path / "killed", study())
+    play(resumed)
+    assert shape(resumed) == shape(whole)
+
+
+def test_a_crash_between_the_ledger_and_optuna_is_mended(tmp_path, monkeypatch):
+    whole = source_in(tmp_path / "whole", study())
+    play(whole)
+    source = source_in(tmp_path / "killed", study())
+    original = SearchSource._tell
+
+    def dies(self, trial, ending):
+        if ending.job.key == "search/a/0003":
+            raise Interrupted
+        original(self, trial, ending)
+
+    monkeypatch.setattr(SearchSource, "_tell", dies)
+    with pytest.raises(Interrupted):
+        play(source)
+    monkeypatch.undo()
+    resumed = source_in(tmp_path / "killed", study())
+    assert resumed.remaining() == whole.planned()["a"] * 2 - 7
+    play(resumed)
+    assert shape(resumed) == shape(whole)
+
+
+class TestHalving:
+    """Decisions against a loop over the rule, on values given to Optuna by hand."""
+
+    @staticmethod
+    def decide(values: list[float], own: float, factor: int = 3, rung: int = 2) -> bool:
+        optuna_study = optuna.create_study(direction="maximize")
+        for value in values:
+            optuna_study.add_trial(
+                optuna.trial.create_trial(
+                    state=TrialState.PRUNED, value=None, intermediate_values={rung: value}
+                )
+            )
+        trial = optuna_study.ask()
+        trial.report(own, rung)
+        optuna_study.pruner = Halving([rung], factor)
+        return trial.should_prune()
+
+    def test_the_rule_on_many_random_rungs(self):
+        rng = np.random.default_rng(0)
+        stopped = 0
+        for _ in range(60):
+            values, own = rng.random(rng.integers(0, 9)).round(1).tolist(), round(rng.random(), 1)
+            better = sum(value > own for value in values)
+            count = len(values) + 1
+            expected = count >= 3 and better >= count // 3
+            assert self.decide(values, own) == expected
+            stopped += expected
+        assert 10 < stopped < 50
+
+    def test_nothing_is_stopped_before_a_rung_holds_enough_values(self):
+        assert not self.decide([0.9], 0.1)
+        assert self.decide([0.9, 0.8], 0.1)
+
+    def test_rungs_lie_before_the_last_epoch(self):
+        rule = EarlyStopping(grace_epochs=2, reduction_factor=3)
+        assert rule.rungs(24) == [2, 6, 18]
+        assert rule.rungs(18) == [2, 6]
+        assert rule.rungs(2) == []
