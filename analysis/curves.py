@@ -11,6 +11,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 from scipy import stats
+from sklearn.covariance import ledoit_wolf
 
 from analysis.metric import Metric, higher_is_better
 from analysis.plan import Plan
@@ -21,7 +22,8 @@ from analysis.table import Results
 COST_METRICS = ("seconds", "views")
 MAX_T_EXACT = 12  # pairs; above, sign patterns are sampled
 MAX_T_RESAMPLES = 9_999
-BAND_DRAWS = 10_000
+BAND_DRAWS = 2_000
+BAND_BATCH = 100  # draws held at once: 100 × 20 seeds × 1,000 epochs are 16 MB
 MOST_PAIRS = 10  # pairs of arms whose curves are tested without a plan, per condition
 
 
@@ -68,9 +70,11 @@ def simultaneous_band(
 ) -> tuple[list[float | None], list[float | None]]:
     """Lower and upper limits that hold for all epochs of a mean curve at once.
 
-    mean ± c·se, with c the quantile of max |t| over epochs under a multivariate t with n - 1
-    degrees of freedom and the curves' own correlation; at one epoch that is the t interval.
-    Source: Hothorn, Bretz & Westfall 2008, section 3; `scipy.stats.multivariate_t`.
+    mean ± c·se, with c the quantile of max |t| over epochs, found by drawing normal curves with
+    the correlation of these ones; never wider than Bonferroni's. At one epoch it is the t interval.
+    Source: Hothorn, Bretz & Westfall 2008, section 3. Departures: every epoch has its own sd in the
+    draws, and the correlation is shrunk (Ledoit & Wolf 2004), since n seeds cannot tell E × E
+    numbers: with their plug-in and a common sd the bands covered 0.80 at n = 8, E = 50.
 
     Args:
         curves: (n, E), n >= 2 seeds. Epochs without spread get None.
@@ -81,14 +85,27 @@ def simultaneous_band(
     if n < 2 or not spread.any():
         return [None] * len(mean), [None] * len(mean)
     moving = curves[:, spread]
-    shape = np.atleast_2d(np.corrcoef(moving, rowvar=False))
-    draws = stats.multivariate_t(shape=shape, df=n - 1, allow_singular=True, seed=seed).rvs(
-        BAND_DRAWS
-    )
-    largest = np.abs(draws.reshape(BAND_DRAWS, -1)).max(axis=1)
     half = np.full(len(mean), np.nan)
-    half[spread] = np.quantile(largest, level) * stats.sem(moving, axis=0)
+    half[spread] = _critical_t(moving, level, seed) * stats.sem(moving, axis=0)
     return _optional(mean - half), _optional(mean + half)
+
+
+def _critical_t(curves: np.ndarray, level: float, seed: int) -> float:
+    n, epochs = curves.shape
+    bonferroni = float(stats.t.ppf(1 - (1 - level) / (2 * epochs), n - 1))
+    if epochs == 1:
+        return bonferroni
+    standard = (curves - curves.mean(axis=0)) / curves.std(axis=0, ddof=1)
+    covariance = ledoit_wolf(standard, assume_centered=True)[0]
+    scale = np.sqrt(np.diag(covariance))
+    root = np.linalg.cholesky(covariance / np.outer(scale, scale) + 1e-9 * np.eye(epochs))
+    rng = np.random.default_rng(seed)
+    largest = []
+    for _ in range(BAND_DRAWS // BAND_BATCH):
+        draws = rng.standard_normal((BAND_BATCH, n, epochs)) @ root.T
+        t = np.sqrt(n) * draws.mean(axis=1) / draws.std(axis=1, ddof=1)
+        largest.append(np.abs(t).max(axis=1))
+    return min(bonferroni, float(np.quantile(np.concatenate(largest), level)))
 
 
 def max_t(differences: np.ndarray, *, seed: int = RNG_SEED) -> np.ndarray:

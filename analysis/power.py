@@ -6,6 +6,7 @@ All effects are d_z: the mean of the paired differences over their standard devi
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from statsmodels.stats.power import TTestPower
 
@@ -33,6 +34,7 @@ def seeds_needed_for_family(m: int, alpha: float = 0.05) -> int:
     return n
 
 
+@lru_cache(maxsize=1024)
 def minimum_detectable_effect(
     n: int, m: int = 1, alpha: float = 0.05, power: float = POWER
 ) -> float | None:
@@ -59,6 +61,7 @@ def minimum_detectable_effect(
     return high
 
 
+@lru_cache(maxsize=4096)
 def seeds_for(
     d_z: float | None, m: int = 1, alpha: float = 0.05, power: float = POWER
 ) -> int | None:

@@ -131,7 +131,11 @@ def _content(report, drawings, all_tables) -> dict[str, Any]:
         "symbols": SYMBOLS,
         "reasons": REASONS,
         "findings": [
-            {"verdict": c["verdict"], "sentence": words.finding(c)}
+            {
+                "verdict": c["verdict"],
+                "sentence": words.finding(c),
+                "why": (c["reason"] or "").replace("_", " "),
+            }
             for c in findings[:MOST_FINDINGS]
         ],
         "findings_left": max(0, len(findings) - MOST_FINDINGS),

@@ -92,6 +92,8 @@ def sign_flip(d: np.ndarray, *, seed: int = RNG_SEED) -> tuple[float, str]:
         seed: of the Monte Carlo draw above 20 pairs; p is then (k + 1)/(R + 1), never 0.
     """
     d = np.asarray(d, dtype=float)
+    if len(d) == 1:
+        return 1.0, "exact"  # both signs give the same |sum|; SciPy asks for two values
     if SCIPY_MOST < len(d) <= EXACT_MOST:
         return _enumerate(d), "exact"
     exact = len(d) <= EXACT_MOST

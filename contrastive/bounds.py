@@ -1,19 +1,21 @@
 """How far is a finite batch from the loss it estimates, and do the published bounds say so?
 
-The papers bound that distance by C·N^{-1/2}. Here are their bounds, as printed and with the slips of
-their proofs mended, beside the true error on data where every expectation is known: clusters of von
-Mises-Fisher distributions on the sphere S², for which E exp(xᵀz) has a closed form. As in the
+The papers bound that distance by C·N^{-1/2}. Here are their bounds, as printed and with the slips
+of their proofs mended, beside the true error on data where every expectation is known: clusters of
+von Mises-Fisher distributions on the sphere S², for which E exp(xᵀz) has a closed form. As in the
 papers, t = 1. What comes out is told in `docs/losses.md`.
 
-    python -m contrastive.bounds --figure bounds.png
+    python -m contrastive.bounds --figure bounds.png      # a minute on one core
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +26,10 @@ from torch import Tensor
 # b - a and get e^{3/2} where e (e - 1/e) = e² - 1 comes out.
 PRINTED, CORRECTED = math.exp(1.5), math.exp(2) - 1
 NUMBERS_AT_ONCE = 2**21
+
+# Sizes of the figure.
+NEGATIVES = tuple(4**k for k in range(2, 9))
+POSITIVES = tuple(4**k for k in range(5))
 
 
 def theorem_2_1(n: int, m: int, tau_plus: float, *, corrected: bool = False) -> float:
@@ -218,6 +224,10 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
     return float((dx * dy).sum() / dx.square().sum())
 
 
+Errors = Callable[[Sample, int], Tensor]
+Bound = Callable[..., float]
+
+
 class Panel(NamedTuple):
     """One comparison: errors against the number of samples, and the bound meant to hold them."""
 
@@ -228,29 +238,43 @@ class Panel(NamedTuple):
     printed: list[float]
     corrected: list[float]
 
+    def slope(self) -> float:
+        """Of log E|Δ| in the logarithm of the size, without the smallest size."""
+        return slope(self.sizes[1:], [e.absolute for e in self.errors[1:]])
+
 
 def compare(mixture: Mixture, trials: int, generator: torch.Generator) -> list[Panel]:
     """True errors beside the bounds, against N and against M; at most `trials` anchors each."""
-    tau, sizes, many = mixture.tau_plus, [4**k for k in range(2, 9)], 4**7
-    by_n = [sample(mixture, n, n, max(min(trials, 2**24 // n), 200), generator) for n in sizes]
-    by_m = [sample(mixture, many, m, min(trials, 1000), generator) for m in sizes[:-1]]
+    tau, many = mixture.tau_plus, 4**7
+    by_n = {n: sample(mixture, n, n, _affordable(n, trials), generator) for n in NEGATIVES}
+    by_m = {m: sample(mixture, many, m, _affordable(many, trials), generator) for m in POSITIVES}
 
-    def panel(title, axis, samples, errors, bound, n_and_m):
-        found = [estimate(errors(s, n)) for s, (n, _) in zip(samples, n_and_m, strict=True)]
-        limits = [[bound(n, m, tau, corrected=c) for n, m in n_and_m] for c in (False, True)]
-        x = [n if axis == "N" else m for n, m in n_and_m]
-        return Panel(f"{title}, τ⁺ = {tau:g}", axis, x, found, *limits)
+    def against_n(title: str, errors: Errors, bound: Bound, m_of: Callable[[int], int]) -> Panel:
+        found = [estimate(errors(s, n)) for n, s in by_n.items()]
+        limits = [[bound(n, m_of(n), tau, corrected=c) for n in by_n] for c in (False, True)]
+        return Panel(f"{title}, τ⁺ = {tau:g}", "N", list(by_n), found, *limits)
 
-    one, equal = [(n, 1) for n in sizes], [(n, n) for n in sizes]
+    def neg(s: Sample, n: int) -> Tensor:
+        return neg_errors(s, n, tau)
+
+    by_positives = Panel(
+        f"debiased_neg, N = {many}, τ⁺ = {tau:g}",
+        "M",
+        list(by_m),
+        [estimate(neg(s, many)) for s in by_m.values()],
+        *([theorem_3(many, m, tau, corrected=c) for m in by_m] for c in (False, True)),
+    )
+    printed, proven = (partial(pos_errors, tau_plus=tau, as_printed=p) for p in (True, False))
     return [
-        panel("debiased_pos, Eqs. 12–14", "N", by_n,
-              lambda s, n: pos_errors(s, n, tau, as_printed=True), theorem_2_1, one),
-        panel("debiased_pos, P from draws of p", "N", by_n,
-              lambda s, n: pos_errors(s, n, tau, as_printed=False), theorem_2_1, one),
-        panel("debiased_neg, M = N", "N", by_n, lambda s, n: neg_errors(s, n, tau), theorem_3, equal),
-        panel(f"debiased_neg, N = {many}", "M", by_m, lambda s, n: neg_errors(s, n, tau),
-              theorem_3, [(many, m) for m in sizes[:-1]]),
-    ]  # fmt: skip
+        against_n("debiased_pos, Eqs. 12–14", printed, theorem_2_1, lambda n: 1),
+        against_n("debiased_pos, P from draws of p", proven, theorem_2_1, lambda n: 1),
+        against_n("debiased_neg, M = N", neg, theorem_3, lambda n: n),
+        by_positives,
+    ]
+
+
+def _affordable(n: int, trials: int) -> int:
+    return max(min(trials, 2**23 // n), 100)
 
 
 def report(panel: Panel) -> str:
@@ -263,10 +287,10 @@ def report(panel: Panel) -> str:
         verdict = "VIOLATED" if printed < abs(e.bias) - 4 * e.bias_error else ""
         lines.append(
             f"{size:8d} {e.absolute:9.4f} {e.absolute_error:8.4f} {abs(e.bias):9.4f} "
-            f"{e.bias_error:8.4f} {printed:9.4f} {corrected:9.4f}  {printed / e.absolute:6.1f} {verdict}"
+            f"{e.bias_error:8.4f} {printed:9.4f} {corrected:9.4f}  {printed / e.absolute:6.1f}"
+            f" {verdict}"
         )
-    fitted = slope(panel.sizes[2:], [e.absolute for e in panel.errors[2:]])
-    return "\n".join([*lines, f"slope of log E|Δ| in log {panel.axis}: {fitted:.3f}\n"])
+    return "\n".join([*lines, f"slope of log E|Δ| in log {panel.axis}: {panel.slope():.3f}\n"])
 
 
 def draw(rows: list[list[Panel]], path: Path) -> None:
@@ -274,16 +298,14 @@ def draw(rows: list[list[Panel]], path: Path) -> None:
     from matplotlib.figure import Figure  # only the figure needs it
 
     figure = Figure(figsize=(4 * len(rows[0]), 3.4 * len(rows)), layout="constrained")
-    for axes, panel in zip(
-        figure.subplots(len(rows), len(rows[0]), squeeze=False).flat, sum(rows, []), strict=True
-    ):
+    grid = figure.subplots(len(rows), len(rows[0]), squeeze=False)
+    for axes, panel in zip(grid.flat, chain.from_iterable(rows), strict=True):
         values = [e.absolute for e in panel.errors]
         bars = [2 * e.absolute_error for e in panel.errors]
-        fitted = slope(panel.sizes[2:], values[2:])
         axes.plot(panel.sizes, panel.printed, "--", color="tab:red", label="bound as printed")
         axes.plot(panel.sizes, panel.corrected, ":", color="tab:purple", label="bound, corrected")
         axes.errorbar(panel.sizes, values, bars, marker="o", ms=4, color="tab:blue",
-                      label=f"E|Δ|, slope {fitted:.2f}")  # fmt: skip
+                      label=f"E|Δ|, slope {panel.slope():.2f}")  # fmt: skip
         axes.set(xscale="log", yscale="log", xlabel=panel.axis, title=panel.title)
         axes.title.set_fontsize(10)
         axes.legend(fontsize=8)
@@ -305,8 +327,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     for classes in (2, 10):
         n = 1024
         slack = estimate(lemma_1_slack(sample(Mixture(classes), n, 1, 2000, generator), n))
-        print(f"Lemma 1, τ⁺ = {1 / classes:g}, N = {n}: the biased loss lies {slack.bias:.3f} ± "
-              f"{slack.bias_error:.3f} above; the lemma allows {lemma_1(n, 1, 0):.3f} below")  # fmt: skip
+        print(
+            f"Lemma 1, τ⁺ = {1 / classes:g}, N = {n}: the biased loss lies {slack.bias:.3f} ± "
+            f"{slack.bias_error:.3f} above; the lemma allows {lemma_1(n, 1, 0):.3f} below"
+        )
     if args.figure:
         draw(rows, args.figure)
         print(f"figure: {args.figure}")

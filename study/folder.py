@@ -151,9 +151,10 @@ class Folder:
             was, now = old.get(key), new.get(key)
             if was == now or key.split(".")[0] in _FREE:
                 continue
-            if key == "confirm.seeds" and set(was) <= set(now):
+            if key == "confirm.seeds" and set(was or []) <= set(now or []):
                 continue
-            if key == "search.trials_per_arm" and now > was and self.winners() is None:
+            more = isinstance(was, int) and isinstance(now, int) and now > was
+            if key == "search.trials_per_arm" and more and self.winners() is None:
                 continue
             found.append(f"{key}: was {_show(was)}, is now {_show(now)}")
         return found

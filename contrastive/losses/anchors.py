@@ -82,7 +82,7 @@ def anchors(
     left_out = counted = None
     if false_negatives == "drop":
         left_out = same_label(check_labels(labels, views, 'false_negatives="drop"'))
-        count, counted = _remaining(left_out)
+        count, counted = _remaining(left_out, torch.promote_types(views.dtype, torch.float32))
     with torch.autocast(views.device.type, enabled=False):
         z = unit_length(views)
         paired = z if aggregation == "loss_combination" else z[:2]
@@ -110,9 +110,9 @@ def same_label(labels: Tensor) -> Tensor:
     return same.fill_diagonal_(True)
 
 
-def _remaining(left_out: Tensor) -> tuple[Tensor, Tensor]:
+def _remaining(left_out: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """How many negatives each anchor keeps, (B,) at least 1, and which anchors keep any."""
-    count = 2.0 * (~left_out).sum(1)
+    count = 2.0 * (~left_out).sum(1, dtype=dtype)
     counted = count > 0
     # The one place that waits for a GPU: an error about the data cannot be raised without it.
     if not bool(counted.any()):

@@ -1,0 +1,105 @@
+"""How good is one training? `python -m contrastive.train --loss debiased_pos --dataset cifar10`
+
+One run without Ray and MLflow: a line per epoch, then the figures on the test split.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from contrastive.config import TrainConfig
+from contrastive.data import DataError
+from contrastive.training import Diverged, train
+
+DONE, FAILED, WRONG_INPUT = 0, 1, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    args = vars(_parser().parse_args(argv))
+    seed, device, out = args.pop("seed"), args.pop("device"), args.pop("out")
+    given = {name: value for name, value in args.items() if value is not None}
+    try:
+        config = TrainConfig(**given)
+    except ValidationError as error:
+        print("\n".join(_faults(error)), file=sys.stderr)
+        return WRONG_INPUT
+    records: list[dict[str, Any]] = []
+    try:
+        for record in train(config, seed, device=device):
+            records.append({"epoch": record.epoch, **record.metrics})
+            print(_line(record.epoch, record.metrics), flush=True)
+    except DataError as error:
+        print(error, file=sys.stderr)
+        return WRONG_INPUT
+    except Diverged as diverged:
+        print(f"diverged: {diverged}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return 130
+    if out:
+        out.write_text(json.dumps(records, indent=1) + "\n")
+    return DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m contrastive.train",
+        description="Train one encoder and evaluate it; without Ray or MLflow.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    defaults = TrainConfig()
+    for field in fields(TrainConfig):
+        option = f"--{field.name.replace('_', '-')}"
+        # The values are checked, all at once, by TrainConfig; here they stay text.
+        parser.add_argument(
+            option,
+            f"--{field.name}",
+            dest=field.name,
+            metavar="X",
+            help=f"default: {getattr(defaults, field.name)}",
+            default=argparse.SUPPRESS,
+        )
+    parser.add_argument("--seed", type=int, default=1, help="of weights, order and draws")
+    parser.add_argument("--device", default=None, help="cpu, cuda, cuda:1; None: GPU if any")
+    parser.add_argument("--out", type=Path, default=None, help="JSON file for all epochs")
+    return parser
+
+
+def _faults(error: ValidationError) -> list[str]:
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for details in error.errors(include_url=False):
+        name = str(details["loc"][0]) if details["loc"] else ""
+        by_name.setdefault(name, []).append(details)
+    lines = []
+    for name, found in by_name.items():
+        said = " or ".join(dict.fromkeys(str(d["msg"]).removeprefix("Value error, ") for d in found))
+        if not name:
+            lines.append(said)
+            continue
+        value = found[0]["input"]
+        expected = found[0].get("ctx", {}).get("expected", "")
+        known = [part.strip("'") for part in expected.replace(" or ", ", ").split(", ")]
+        close = difflib.get_close_matches(str(value), known, n=1)
+        hint = f"; try: --{name.replace('_', '-')} {close[0]}" if close else ""
+        lines.append(f"--{name.replace('_', '-')} {value}: {said}{hint}")
+    return lines
+
+
+def _line(epoch: int, metrics: dict[str, float]) -> str:
+    shown = {name: value for name, value in metrics.items() if name != "views"}
+    parts = [f"{name} {value:.4g}" for name, value in sorted(shown.items())]
+    return f"epoch {epoch:3d}  " + "  ".join(parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

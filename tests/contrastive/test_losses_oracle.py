@@ -1,0 +1,239 @@
+"""Every loss equals its equation, summed in plain Python one number after the other."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from contrastive.losses import LOSSES
+
+T, D = torch.float64, 5
+
+
+def batch(n_views: int, images: int, seed: int = 0) -> torch.Tensor:
+    """Embeddings whose views agree for some images and oppose each other for others.
+
+    So that the floors act for some anchors and not for others.
+    """
+    g = torch.Generator().manual_seed(seed)
+    base = torch.randn(images, D, generator=g, dtype=T)
+    views = base + 0.3 * torch.randn(n_views, images, D, generator=g, dtype=T)
+    views[1, ::3] = -views[1, ::3]
+    return 2.5 * views
+
+
+LABELS = {
+    2: [0, 1],
+    3: [0, 0, 1],
+    4: [0, -1, 0, -1],
+    6: [2, 0, 2, -1, 0, -1],
+}
+
+
+def unit(x: list[float]) -> list[float]:
+    length = math.sqrt(sum(v * v for v in x))
+    return [v / length for v in x]
+
+
+def dot(x: list[float], y: list[float]) -> float:
+    return sum(a * b for a, b in zip(x, y, strict=True))
+
+
+def oracle(views, anchor_loss, *, t, aggregation, labels=None):
+    """Mean over anchors, and how many there were; `anchor_loss(pos, p_bar, neg)` on numbers."""
+    z = [[unit(x) for x in view] for view in views.tolist()]
+    n_views, images = len(z), len(z[0])
+
+    def h(x, y):
+        return math.exp(dot(x, y) / t)
+
+    if aggregation == "pos_grouping":
+        pairs = [(0, 1), (1, 0)]
+    else:
+        pairs = list(itertools.permutations(range(n_views), 2))
+    found = []
+    for (i, j), b in itertools.product(pairs, range(images)):
+        anchor, neg = z[i][b], []
+        for c in range(images):
+            if c == b or (labels and labels[c] == labels[b] != -1):
+                continue
+            neg += [h(anchor, z[i][c]), h(anchor, z[j][c])]
+        if not neg:
+            continue
+        pos = h(anchor, z[j][b])
+        positives = [j, *range(2, n_views)] if aggregation == "pos_grouping" else [j]
+        p_bar = sum(h(anchor, z[k][b]) for k in positives) / len(positives)
+        found.append(anchor_loss(pos, p_bar, neg))
+    return sum(found) / len(found)
+
+
+def of_contrastive(pos, p_bar, neg):
+    return -math.log(pos / (pos + sum(neg)))
+
+
+def of_debiased_neg(t, tau, floor, beta=0.0):
+    def loss(pos, p_bar, neg):
+        n = len(neg)
+        w = [v**beta for v in neg]
+        s = sum(a * b for a, b in zip(w, neg, strict=True)) / (sum(w) / n)
+        g = (s / n - tau * p_bar) / (1 - tau)
+        if g <= math.exp(-1 / t) and floor == "biased":
+            return of_contrastive(pos, p_bar, neg)
+        return -math.log(pos / (pos + n * max(g, math.exp(-1 / t))))
+
+    return loss
+
+
+def of_debiased_pos(t, tau, floor):
+    def loss(pos, p_bar, neg):
+        n = len(neg)
+        p = (sum(neg) + p_bar + math.exp(1 / t)) / (n + 2)
+        mean = sum(neg) / n
+        numerator = p - (1 - tau) * mean
+        if numerator <= tau * math.exp(-1 / t):
+            if floor == "biased":
+                return of_contrastive(pos, p_bar, neg)
+            numerator = tau * math.exp(-1 / t)
+        return -math.log(numerator / (numerator + n * tau * mean))
+
+    return loss
+
+
+def of_debiased_both(t, tau, floor, alpha):
+    neg_loss, pos_loss = of_debiased_neg(t, tau, floor), of_debiased_pos(t, tau, floor)
+    return lambda *a: alpha * neg_loss(*a) + (1 - alpha) * pos_loss(*a)
+
+
+SIZES = [(2, 2), (2, 6), (3, 4), (4, 3)]
+
+
+def check(name, sizes, make, t, aggregation, false_negatives, **options):
+    n_views, images = sizes
+    views, labels = batch(n_views, images), LABELS[images]
+    drop = false_negatives == "drop"
+    expected = oracle(views, make(), t=t, aggregation=aggregation, labels=labels if drop else None)
+    found = LOSSES[name](
+        views,
+        temperature=t,
+        labels=torch.tensor(labels),
+        aggregation=aggregation,
+        false_negatives=false_negatives,
+        **options,
+    )
+    assert found.item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def everywhere(test):
+    """At every size, temperature, aggregation and treatment of false negatives."""
+    for mark in (
+        pytest.mark.parametrize("t", [0.1, 0.5, 2.0]),
+        pytest.mark.parametrize("aggregation", ["pos_grouping", "loss_combination"]),
+        pytest.mark.parametrize("false_negatives", ["keep", "drop"]),
+        pytest.mark.parametrize("sizes", SIZES, ids=lambda s: f"V{s[0]}B{s[1]}"),
+    ):
+        test = mark(test)
+    return test
+
+
+floors = pytest.mark.parametrize("floor", ["clamp", "biased"])
+
+
+@everywhere
+def test_contrastive(sizes, t, aggregation, false_negatives):
+    check("contrastive", sizes, lambda: of_contrastive, t, aggregation, false_negatives)
+
+
+@everywhere
+@floors
+@pytest.mark.parametrize("tau", [0.0, 0.1, 0.4])
+def test_debiased_neg(sizes, t, aggregation, false_negatives, tau, floor):
+    options = {"tau_plus": tau, "floor": floor}
+    make = lambda: of_debiased_neg(t, tau, floor)  # noqa: E731
+    check("debiased_neg", sizes, make, t, aggregation, false_negatives, **options)
+
+
+@everywhere
+@floors
+@pytest.mark.parametrize("tau", [0.01, 0.1, 0.25, 0.6])
+def test_debiased_pos(sizes, t, aggregation, false_negatives, tau, floor):
+    options = {"tau_plus": tau, "floor": floor}
+    make = lambda: of_debiased_pos(t, tau, floor)  # noqa: E731
+    check("debiased_pos", sizes, make, t, aggregation, false_negatives, **options)
+
+
+@everywhere
+@floors
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_debiased_both(sizes, t, aggregation, false_negatives, alpha, floor):
+    options = {"tau_plus": 0.2, "alpha": alpha, "floor": floor}
+    make = lambda: of_debiased_both(t, 0.2, floor, alpha)  # noqa: E731
+    check("debiased_both", sizes, make, t, aggregation, false_negatives, **options)
+
+
+@everywhere
+@floors
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 2.5])
+def test_hard_neg(sizes, t, aggregation, false_negatives, beta, floor):
+    options = {"tau_plus": 0.2, "beta": beta, "floor": floor}
+    make = lambda: of_debiased_neg(t, 0.2, floor, beta)  # noqa: E731
+    check("hard_neg", sizes, make, t, aggregation, false_negatives, **options)
+
+
+@pytest.mark.parametrize("false_negatives", ["keep", "drop"])
+@pytest.mark.parametrize("name", ["debiased_neg", "debiased_pos", "hard_neg"])
+def test_these_batches_reach_the_floors(name, false_negatives):
+    options = {"temperature": 0.5, "tau_plus": 0.2, "labels": torch.tensor(LABELS[6])}
+    clamped, biased = (
+        LOSSES[name](batch(2, 6), floor=f, false_negatives=false_negatives, **options)
+        for f in ("clamp", "biased")
+    )
+    assert abs(clamped - biased) > 1e-3
+
+
+def of_supcon(views, labels, t):
+    z = [(unit(x), b) for view in views.tolist() for b, x in enumerate(view)]
+    found = []
+    for i, (anchor, b) in enumerate(z):
+        others = [(dot(anchor, y) / t, c) for k, (y, c) in enumerate(z) if k != i]
+        log_all = math.log(sum(math.exp(s) for s, _ in others))
+        positives = [s for s, c in others if c == b or labels[c] == labels[b] != -1]
+        found.append(-sum(s - log_all for s in positives) / len(positives))
+    return sum(found) / len(found)
+
+
+def of_triplet(views, labels, margin):
+    z = [(unit(x), b) for view in views.tolist() for b, x in enumerate(view)]
+
+    def distance(x, y):
+        return sum((a - b) ** 2 for a, b in zip(x, y, strict=True))
+
+    found = []
+    for i, (anchor, b) in enumerate(z):
+        same = [c == b or labels[c] == labels[b] != -1 for _, c in z]
+        positives = [distance(anchor, y) for k, (y, _) in enumerate(z) if same[k] and k != i]
+        negatives = [distance(anchor, y) for k, (y, _) in enumerate(z) if not same[k]]
+        if not negatives:
+            continue
+        for p in positives:
+            n = min((v for v in negatives if v > p), default=max(negatives))
+            found.append(max(0.0, p - n + margin))
+    return sum(found) / len(found)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=lambda s: f"V{s[0]}B{s[1]}")
+@pytest.mark.parametrize("t", [0.1, 0.5, 2.0])
+def test_supcon(sizes, t):
+    views, labels = batch(*sizes), LABELS[sizes[1]]
+    found = LOSSES["supcon"](views, temperature=t, labels=torch.tensor(labels))
+    assert found.item() == pytest.approx(of_supcon(views, labels, t), rel=1e-9)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=lambda s: f"V{s[0]}B{s[1]}")
+@pytest.mark.parametrize("margin", [0.05, 0.2, 1.0])
+def test_triplet(sizes, margin):
+    views, labels = batch(*sizes), LABELS[sizes[1]]
+    found = LOSSES["triplet"](views, labels=torch.tensor(labels), margin=margin)
+    assert found.item() == pytest.approx(of_triplet(views, labels, margin), rel=1e-9)
