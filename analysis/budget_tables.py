@@ -171,7 +171,7 @@ def importance(records: list[dict]) -> Table:
         "importance",
         "search",
         "Which settings mattered",
-        "Permutation importance in a random forest over complete trials (drop of R², ± sd over 20"
+        "Permutation importance in a random forest over complete trials (drop of R², ± sd over 10"
         " permutations). Fit: the forest's R² out of bag; near or below 0 the ranking is noise.",
         rows,
         ("Arm", lambda r: r["arm"]),

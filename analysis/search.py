@@ -80,9 +80,9 @@ def importance(trials: list[dict]) -> dict:
     x = np.column_stack([_codes([t["config"].get(n) for t in done]) for n in names])
     y = np.array([t["value"] for t in done])
     forest = RandomForestRegressor(
-        200, oob_score=True, min_samples_leaf=2, random_state=RNG_SEED, n_jobs=1
+        100, oob_score=True, min_samples_leaf=2, random_state=RNG_SEED, n_jobs=1
     ).fit(x, y)
-    shares = permutation_importance(forest, x, y, n_repeats=20, random_state=RNG_SEED, n_jobs=1)
+    shares = permutation_importance(forest, x, y, n_repeats=10, random_state=RNG_SEED, n_jobs=1)
     rows = [
         {"setting": name, "importance": float(mean), "sd": float(sd)}
         for name, mean, sd in zip(

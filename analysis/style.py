@@ -134,6 +134,10 @@ def _save(figure: Figure, kind: str, metadata: dict) -> str | bytes:
     with mpl.rc_context(RC), warnings.catch_warnings():
         # Emoji in an arm's name: the browser has the glyph, the measuring font has not.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        if figure.get_layout_engine() is not None:
+            # Laid out once for both formats: half of the time that saving takes.
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
         figure.savefig(buffer, format=kind, metadata=metadata)
     data = buffer.getvalue()
     return data.decode("utf-8") if kind == "svg" else data

@@ -12,8 +12,9 @@ machine that slows down slows both. Memory is the peak of live tensors, from PyT
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
-import platform
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -112,7 +113,7 @@ def peak_bytes(step: Step, views: Tensor) -> int:
         before = torch.cuda.memory_allocated()
         run(step, views)
         return torch.cuda.max_memory_allocated() - before
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as prof:
+    with quiet(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as prof:
         step(views).backward()
     live = peak = 0
     events = [e for e in prof.profiler.kineto_results.events() if e.name() == "[memory]"]
@@ -120,6 +121,19 @@ def peak_bytes(step: Step, views: Tensor) -> int:
         live += event.nbytes()
         peak = max(peak, live)
     return peak
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without standard error, where the profiler's native code announces each start and stop."""
+    kept = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def rows(sizes: list[tuple[int, int]], device: torch.device, seconds: float) -> Iterator[str]:
@@ -165,17 +179,16 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     device = torch.device(args.device)
-    name = torch.cuda.get_device_name() if device.type == "cuda" else platform.processor()
-    print(
-        f"torch {torch.__version__}, {device} {name}, {args.threads} thread(s)".replace(" ,", ",")
+    where = (
+        torch.cuda.get_device_name() if device.type == "cuda" else f"{args.threads} CPU thread(s)"
     )
+    print(f"torch {torch.__version__}, {where}, D = {EMBEDDING_DIM}, all pairs of views")
     if lightly() is None:
         print("lightly is not installed: its columns stay empty (pip install lightly)")
     print("ratios: the other's time or memory over ours; above 1, ours is faster or smaller")
-    print(f"{'':>31}ours  masked_select          lightly")
-    print(
-        f"{'loss':<13}{'B':>5}{'V':>3} {'ms':>9} {'MiB':>8}     time     mem     time     mem  repeats"
-    )
+    print(f"{'':>31}ours    masked_select          lightly")
+    head = f"{'loss':<13}{'B':>5}{'V':>3} {'ms':>9} {'MiB':>8}  "
+    print(head + "   time     mem     time     mem  repeats")
     batches = (128, 512) if args.quick else (128, 512, 2048)
     sizes = [(b, v) for b in batches for v in (2, 3, 5)]
     for row in rows(sizes, device, seconds=1.0 if args.quick else 6.0):

@@ -39,7 +39,8 @@ def theorem_2_1(n: int, m: int, tau_plus: float, *, corrected: bool = False) -> 
         [ (1 + τ⁻/τ⁺) √(π/2N) + (1 + 1/τ⁺) √(π/(2(N + 2))) ] (e² - 1)       corrected
 
     Source: Troeshestova & Isachenko, Theorem 2.1 and its proof. The corrected form holds for the
-    estimator that the proof works with, P from N + 2 draws of p, not for the one of Eqs. 12-14.
+    estimator that the proof works with, P from N + 2 draws of p, not for the one of Eqs. 12-14;
+    and with the floor of our `debiased_pos` from N = 2/τ⁺ on, without a δ.
 
     Raises:
         ValueError: n < 1, m != 1, for which alone it is stated, or τ⁺ outside (0, 1).

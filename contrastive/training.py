@@ -209,6 +209,8 @@ class _Training:
         last = self.epoch == self.config.epochs
         counts: dict[str, Count] = {}
         metrics: dict[str, float] = {} if self.epoch == 0 else {"train/loss": self.mean_loss}
+        if self.epoch == 0 and self.config.tau_plus == "auto" and "tau_plus" in self.loss_options:
+            metrics["tau_plus"] = self.loss_options["tau_plus"]  # what `auto` came to
         if last or self.epoch % self.config.eval_every == 0:
             bank = self._represent(self.model, self.train)
             counts["val/knn_top1"] = self._knn(self.model, bank, self.val)

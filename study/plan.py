@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 
 from analysis.power import minimum_detectable_effect, seeds_needed_for_family, smallest_p
 from contrastive.config import TrainConfig
@@ -112,28 +113,29 @@ def _share_trained(rule: EarlyStopping | None, epochs: int) -> float:
     return share
 
 
-_measured: dict[TrainConfig, float] = {}
-
-
 def _seconds(study: Study, arm: str, condition: str, runs: int) -> float:
     """Device-seconds of `runs` trainings, from a few timed batches of this configuration."""
     config = TrainConfig(**study.fixed(arm, condition))
-    few = TrainConfig(
-        **(
-            study.fixed(arm, condition)
-            | {"epochs": 1, "train_limit": _TIMED_BATCHES * config.batch_size, "eval_every": 9}
-        )
-    )
-    steps = batches(config, len(dataset_of(config).train))
-    if steps <= _TIMED_BATCHES:
-        few = TrainConfig(**(study.fixed(arm, condition) | {"epochs": 1}))
-    if few not in _measured:
-        for record in train(few, 0, read_test=False):
-            before = time.perf_counter()
-            if record.epoch == 0:
-                started = before
-        _measured[few] = (before - started) / max(1, min(steps, _TIMED_BATCHES))
-    return runs * config.epochs * steps * _measured[few]
+    data = dataset_of(config)
+    steps = batches(config, len(data.train))
+    few = min(steps, _TIMED_BATCHES)
+    per_batch, per_image = _measured(replace(config, train_limit=few * config.batch_size))
+    evaluated = len(data.train) + len(data.val)
+    evaluations = config.epochs // config.eval_every
+    return runs * (config.epochs * steps * per_batch + evaluations * evaluated * per_image)
+
+
+@cache
+def _measured(config: TrainConfig) -> tuple[float, float]:
+    """Seconds of a training batch, and of an image in an evaluation."""
+    # Epoch 1 warms up, epoch 2 only trains, epoch 3 trains and evaluates.
+    timed = replace(config, epochs=3, eval_every=4)
+    data = dataset_of(timed)
+    seconds = [record.metrics["seconds"] for record in train(timed, 0, read_test=False)]
+    training = seconds[2] - seconds[1]
+    evaluation = max(0.0, seconds[3] - seconds[2] - training)
+    images = len(data.train) + len(data.val)
+    return training / batches(timed, len(data.train)), evaluation / images
 
 
 def _stopping(rule: EarlyStopping | None) -> str:

@@ -28,19 +28,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     args = _parser().parse_args(argv)
     console = Console(highlight=False, soft_wrap=True)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     try:
         from study.whole import plan_study, run_study
 
         if args.dry_run:
             return plan_study(args, console)
-        return run_study(args, console, command=_command(args))
+        return run_study(args, console, command=_command(args), named=_named(args))
     except StudyError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
     except KeyboardInterrupt:
         print(
-            f"\ninterrupted; what has finished is kept\n  to go on: {_command(args)} --resume",
+            f"\ninterrupted; what has finished is kept\n  to go on: {_named(args)} --resume",
             file=sys.stderr,
         )
         return INTERRUPTED
@@ -81,7 +82,15 @@ def _command(args: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
+def _named(args: argparse.Namespace) -> str:
+    """The command for this very study, to which --resume can be added."""
+    return _command(args) + (f" --name {shlex.quote(args.name)}" if args.name else "")
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    # A second Ctrl-C while Ray is being shut down would only break the orderly end.
+    for other in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(other, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

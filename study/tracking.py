@@ -36,7 +36,9 @@ def browse_command() -> str:
         return f"open {uri}"
     local = f"sqlite:///{Path.cwd() / 'mlflow.db'}"
     shown = "sqlite:///mlflow.db" if uri == local else uri
-    return f"MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1 --backend-store-uri {shown}"
+    # Without these it starts job workers that take 1.7 GB and outlive it.
+    lean = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1"
+    return f"{lean} --backend-store-uri {shown}"
 
 
 class Tracker:
@@ -79,6 +81,10 @@ class Tracker:
     def artifacts(self, phase: str, folder: Path, below: str | None = None) -> None:
         """Log a folder, or a file, to the parent run of a phase."""
         self._queue.put(lambda sink: sink.artifacts(phase, folder, below))
+
+    def tag(self, phase: str, tags: Mapping[str, str]) -> None:
+        """Set tags on the parent run of a phase: the verdicts, for one."""
+        self._queue.put(lambda sink: sink.tag(phase, tags))
 
     def flush(self) -> dict[str, str]:
         """Wait until all is written; the MLflow run ids by job key (and by phase)."""
@@ -147,7 +153,8 @@ class _Sink:
             return str(found.experiment_id)
         local = tracking_uri().startswith("sqlite:")
         place = (Path.cwd() / "mlruns" / name).as_uri() if local else None
-        return str(self._client.create_experiment(name, artifact_location=place))
+        kind = {"mlflow.experimentKind": "custom_model_development"}  # opens on trainings
+        return str(self._client.create_experiment(name, artifact_location=place, tags=kind))
 
     def _find_runs(self) -> None:
         token: str | None = ""
@@ -202,6 +209,10 @@ class _Sink:
         self.open(ending.job)
         self.add(key, ending.records)
         self.end(ending)
+
+    def tag(self, phase: str, tags: Mapping[str, str]) -> None:
+        for name, value in tags.items():
+            self._client.set_tag(self._ids[phase], name, value)
 
     def artifacts(self, phase: str, path: Path, below: str | None) -> None:
         if path.is_dir():

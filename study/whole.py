@@ -42,11 +42,16 @@ def plan_study(args: argparse.Namespace, console: Console) -> int:
     return DONE
 
 
-def run_study(args: argparse.Namespace, console: Console, *, command: str) -> int:
-    """The whole study; returns 0, or 1 if a training failed."""
+def run_study(args: argparse.Namespace, console: Console, *, command: str, named: str) -> int:
+    """The whole study; returns 0, or 1 if a training failed.
+
+    Args:
+        args: of the command line.
+        console: where to.
+        command: as typed, without --name and --resume; `named`: with --name.
+    """
     study = _load(args)
     folder = Folder(Path(args.storage) / study.name)
-    named = command + (f" --name {args.name}" if args.name else "")
     identity = folder.open(
         study, resume=args.resume, command=named if args.resume else command, storage=args.storage
     )
@@ -200,6 +205,8 @@ class _Whole:
         for file in (self.folder.study_yaml, self.folder.runs_csv, self.folder.results_csv):
             self.tracker.artifacts("confirm", file)
         self.tracker.artifacts("confirm", self.folder.report, "report")
+        claims = {f"claim.{c['id']}": f"{c['verdict']}: {c['sentence']}" for c in report["claims"]}
+        self.tracker.tag("confirm", claims)
         self.tracker.flush()
         self._farewell(report)
         endings = [*self.ledger.all("search"), *self.ledger.all("confirm")]

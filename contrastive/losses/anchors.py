@@ -30,14 +30,6 @@ class Anchors(NamedTuple):
     log_mean_positive: Tensor  # (P, B) log p̄, the mean over the anchor's M positives
     log_sums: tuple[Tensor, ...]  # each (P, B): log S; of powers of h where `powers` asks for them
     count: Tensor | float  # N: a number, or (B,) with false_negatives="drop"
-    counted: Tensor | None  # (B,) bool, False for anchors without a negative; None: all have some
-
-    def mean(self, per_anchor: Tensor) -> Tensor:
-        """Mean over the anchors that have a negative; (P, B) -> ()."""
-        if self.counted is None:
-            return per_anchor.mean()
-        kept = torch.where(self.counted, per_anchor, 0.0)
-        return kept.sum() / (self.counted.sum() * per_anchor.shape[0])
 
     def log_count(self) -> Tensor | float:
         """log N, as a number or (B,)."""
@@ -70,8 +62,8 @@ def anchors(
         powers: for each a tensor of log-sums of h^power; (1,) gives log S.
 
     Raises:
-        ValueError: wrong shapes, an unknown choice, t <= 0, missing labels, or a batch in which no
-            anchor has a negative left.
+        ValueError: wrong shapes, an unknown choice, t <= 0, missing labels, or a batch of one label
+            whose false negatives are to be dropped.
     """
     check_views(views)
     check_temperature(temperature)
@@ -79,10 +71,10 @@ def anchors(
     check_choice("false_negatives", false_negatives, FALSE_NEGATIVES)
     images = views.shape[1]
     count: Tensor | float = 2.0 * (images - 1)
-    left_out = counted = None
+    left_out = None
     if false_negatives == "drop":
         left_out = same_label(check_labels(labels, views, 'false_negatives="drop"'))
-        count, counted = _remaining(left_out, torch.promote_types(views.dtype, torch.float32))
+        count = _remaining(left_out, torch.promote_types(views.dtype, torch.float32))
     with torch.autocast(views.device.type, enabled=False):
         z = unit_length(views)
         paired = z if aggregation == "loss_combination" else z[:2]
@@ -91,8 +83,6 @@ def anchors(
         )
         # S of the pair (i, j): the images of the anchor's own view, and those of the other.
         sums = tuple(_ordered_pairs(torch.logaddexp(s.diagonal().T.unsqueeze(1), s)) for s in sums)
-        if counted is not None:
-            sums = tuple(torch.where(counted, s, 0.0) for s in sums)
         positive = _ordered_pairs(positive)
         further = z[paired.shape[0] :]
         return Anchors(
@@ -100,7 +90,6 @@ def anchors(
             log_mean_positive=_log_mean(positive, paired, further, temperature),
             log_sums=sums,
             count=count,
-            counted=counted,
         )
 
 
@@ -110,17 +99,17 @@ def same_label(labels: Tensor) -> Tensor:
     return same.fill_diagonal_(True)
 
 
-def _remaining(left_out: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """How many negatives each anchor keeps, (B,) at least 1, and which anchors keep any."""
-    count = 2.0 * (~left_out).sum(1, dtype=dtype)
-    counted = count > 0
-    # The one place that waits for a GPU: an error about the data cannot be raised without it.
-    if not bool(counted.any()):
+def _remaining(left_out: Tensor, dtype: torch.dtype) -> Tensor:
+    """N: how many negatives each anchor keeps, (B,)."""
+    # Sharing a label is an equivalence, so one anchor without a negative means a single class in
+    # the batch, and no anchor has one. The one place that waits for a GPU: an error about the data
+    # cannot be raised without reading them.
+    if bool(left_out.all()):
         raise ValueError(
             'false_negatives="drop" leaves no anchor a negative: all images of the batch have the '
             "same label; allowed: at least two labels in a batch; try: a larger batch"
         )
-    return count.clamp_min(1.0), counted
+    return 2.0 * (~left_out).sum(1, dtype=dtype)
 
 
 def _ordered_pairs(x: Tensor) -> Tensor:

@@ -60,4 +60,4 @@ def debiased_both(
     )
     negative = debiased_negatives.per_anchor(a, temperature, tau_plus, floor)
     positive = debiased_positives.per_anchor(a, temperature, tau_plus, floor)
-    return a.mean(alpha * negative + (1 - alpha) * positive)
+    return (alpha * negative + (1 - alpha) * positive).mean()

@@ -71,7 +71,7 @@ def debiased_neg(
         aggregation=aggregation,
         false_negatives=false_negatives,
     )
-    return a.mean(per_anchor(a, temperature, tau_plus, floor))
+    return per_anchor(a, temperature, tau_plus, floor).mean()
 
 
 def check_tau_plus(tau_plus: float) -> None:

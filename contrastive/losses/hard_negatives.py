@@ -71,4 +71,4 @@ def hard_neg(
     )
     # S_β / N = Σ neg^{1+β} / Σ neg^β: the mean's 1/N and the N of S_β / N cancel.
     log_mean_negative = None if beta == 0 else a.log_sums[-1] - a.log_sums[-2]
-    return a.mean(debiased_negatives.per_anchor(a, temperature, tau_plus, floor, log_mean_negative))
+    return debiased_negatives.per_anchor(a, temperature, tau_plus, floor, log_mean_negative).mean()

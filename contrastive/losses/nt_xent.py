@@ -39,14 +39,14 @@ def contrastive(
         aggregation: "pos_grouping" uses the pair of views (0, 1) alone, since this loss has no
             mean over positives; "loss_combination" averages over all V(V - 1)/2 pairs of views.
         false_negatives: "keep" all other images, or "drop" those with the anchor's label: N and S
-            then count what is left, and an anchor with nothing left does not enter the mean.
+            then count what is left.
 
     Returns:
         () loss in nats; log(2B - 1) when all embeddings coincide.
 
     Raises:
         ValueError: wrong shapes, fewer than 2 views or images, t <= 0, an unknown option, missing
-            labels, or no anchor with a negative left.
+            labels, or `false_negatives="drop"` in a batch of a single label.
 
     Example:
         >>> import torch
@@ -61,7 +61,7 @@ def contrastive(
         aggregation=aggregation,
         false_negatives=false_negatives,
     )
-    return a.mean(per_anchor(a))
+    return per_anchor(a).mean()
 
 
 def per_anchor(a: Anchors, log_sum: Tensor | None = None) -> Tensor:

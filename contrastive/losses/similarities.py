@@ -1,8 +1,8 @@
 """How similar is every view of every image to all the others, summed up per anchor?
 
 This is where a contrastive loss spends its time and memory: everything else in this package works
-on tensors of V·V·B numbers. So one (V·B)² product serves all pairs of views, it is overwritten by
-its exponential, and the gradient is written by hand to need a single further product.
+on tensors of V·V·B numbers. So one (V·B)² product serves all pairs of views, half of it is left to
+symmetry, its exponential overwrites it, and a gradient written by hand needs one further product.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# |cosine| <= 1, so exp(scale · cosine) and sums of 10⁴ of them stay normal numbers of float32
-# (1e-38 … 3e38) up to here, and logsumexp's pass for the maximum is not needed.
-LARGEST_SAFE_SCALE = 78.0
+# |cosine| <= 1, so up to here exp(scale · cosine) lies in 1e-26 … 1e26, and neither sums of 10⁴ of
+# them nor their reciprocals, weighted by a mean's 1/10⁵, leave the normal numbers of float32
+# (1e-38 … 3e38): logsumexp's pass for the maximum is not needed.
+LARGEST_SAFE_SCALE = 60.0
 
 # Numbers in a temporary of the backward pass on a CPU: 1 MB of float32 stays in its cache and is
 # reused from step to step, where fresh large memory costs as much as the arithmetic on it.
@@ -40,11 +41,11 @@ def similarities(
         z: (V, B, D) float32 or float64 embeddings of unit length.
         temperature: t > 0.
         powers: each > 0; (1,) for the plain sums, others for importance weights h^β.
-        left_out: (B, B) bool, symmetric: images c that are no negatives of b, b itself included.
+        left_out: (B, B) bool, symmetric: images c that are no negatives of b, b itself included;
+            something must be left to each b. None: b alone.
 
     Returns:
-        positive (V, V, B), and one (V, V, B) of log-sums for each power. An empty sum is a large
-        negative number with gradient 0, not -inf, which would turn into NaN further on.
+        positive (V, V, B), and one (V, V, B) of log-sums for each power.
     """
     if max(powers) / temperature <= LARGEST_SAFE_SCALE:
         positive, *log_sums = _LogSums.apply(z, 1 / temperature, powers, left_out)
@@ -69,14 +70,13 @@ class _LogSums(torch.autograd.Function):
         for i in range(views):
             panel = torch.mm(z[i] * scale, z[i:].flatten(0, 1).T).view(images, -1, images)
             positive[i, i:] = positive[i:, i] = panel.diagonal(dim1=0, dim2=2)
-            _leave_out(panel, left_out)
             for p, sum_ in zip(powers, sums, strict=True):
                 # A plain exponential comes last and overwrites the panel.
                 exp = panel.exp_() if p == powers[-1] == 1 else torch.mul(panel, p).exp_()
+                _leave_out(exp, left_out)
                 sum_[i, i:] = exp.sum(2).T
                 sum_[i + 1 :, i] = exp[:, 1:].sum(0)
                 exps.append(exp)
-        sums = [s.clamp_min_(torch.finfo(z.dtype).tiny) for s in sums]
         ctx.scale, ctx.powers = scale, powers
         ctx.save_for_backward(z, *sums, *exps)
         return positive, *(s.log() for s in sums)
@@ -126,17 +126,15 @@ def _with_maximum(
     flat = z.flatten(0, 1)
     logits = torch.mm(flat * scale, flat.T).view(views, images, views, images)
     positive = logits.diagonal(dim1=1, dim2=3)
-    # Finite in place of -inf: rows without negatives would be -inf - -inf = NaN inside logsumexp.
-    lowest = torch.finfo(z.dtype).min / 4
     mask = torch.eye(images, dtype=torch.bool, device=z.device) if left_out is None else left_out
-    logits = logits.masked_fill(mask[:, None, :], lowest)
-    log_sums = tuple((logits * p).clamp_min(lowest).logsumexp(3).transpose(1, 2) for p in powers)
-    return positive, log_sums
+    mask, lowest = mask[:, None, :], float("-inf")
+    log_sums = ((logits * p).masked_fill(mask, lowest).logsumexp(3) for p in powers)
+    return positive, tuple(x.transpose(1, 2) for x in log_sums)
 
 
-def _leave_out(panel: Tensor, left_out: Tensor | None) -> None:
-    """Set the similarities (B, ·, B) that are no negatives to -inf, in place."""
+def _leave_out(exp: Tensor, left_out: Tensor | None) -> None:
+    """Set the exponentials (B, ·, B) that are not of negatives to 0, in place."""
     if left_out is None:
-        panel.diagonal(dim1=0, dim2=2).fill_(float("-inf"))
+        exp.diagonal(dim1=0, dim2=2).zero_()
     else:
-        panel.masked_fill_(left_out[:, None, :], float("-inf"))
+        exp.masked_fill_(left_out[:, None, :], 0)

@@ -23,8 +23,8 @@ def supcon(views: Tensor, *, temperature: float, labels: Tensor | None = None) -
     Departures: the mean over anchors, where Eq. 2 has their sum and the published code multiplies
         by t / 0.07 as well. An unlabelled image has its own other views as positives.
 
-    Written here and not taken from a library: pytorch-metric-learning and lightly treat -1 as a
-    class like any other, and a similarity of 16 bits stays one under autocast.
+    Written here and not taken from a library: that of pytorch-metric-learning takes -1 for a class
+    like any other and averages over the anchors with a loss above 0 only.
 
     Args:
         views: (V, B, D) float, V >= 2 views of each of B >= 2 images; computed in float32 at least.

@@ -36,8 +36,7 @@ def triplet(views: Tensor, *, labels: Tensor | None = None, margin: float = 0.2)
         margin: > 0, in squared distance, whose largest value is 4.
 
     Returns:
-        () loss in squared distance; `margin` when all embeddings coincide. Pairs whose anchor has
-        no negative do not enter the mean.
+        () loss in squared distance; `margin` when all embeddings coincide.
 
     Raises:
         ValueError: wrong shapes, fewer than 2 views or images, margin <= 0, no labels, or a batch
@@ -63,8 +62,7 @@ def triplet(views: Tensor, *, labels: Tensor | None = None, margin: float = 0.2)
         nearest = _semi_hard(cosines.detach(), same)
         # ‖a - p‖² - ‖a - n‖² = 2 (aᵀn - aᵀp)
         loss = (2 * (cosines.gather(1, nearest) - cosines) + margin).clamp_min(0)
-        is_pair = same & ~same.all(1, keepdim=True)
-        is_pair.fill_diagonal_(False)
+        is_pair = same.fill_diagonal_(False)
         return torch.where(is_pair, loss, 0.0).sum() / is_pair.sum()
 
 
@@ -73,5 +71,5 @@ def _semi_hard(cosines: Tensor, same: Tensor) -> Tensor:
     # Sorted by distance: negatives from near to far, then what is no negative.
     distances, order = cosines.neg().masked_fill_(same, math.inf).sort(dim=1)
     farther = torch.searchsorted(distances, cosines.neg(), right=True)
-    farthest = (~same).sum(1, keepdim=True).sub_(1).clamp_min_(0)
+    farthest = (~same).sum(1, keepdim=True) - 1
     return order.gather(1, torch.minimum(farther, farthest))

@@ -131,7 +131,7 @@ def test_training_beats_the_untrained_encoder():
 
 
 def test_a_batch_larger_than_the_training_split_is_refused():
-    with pytest.raises(DataError, match="batch_size is 200.*100 images.*allowed: 2 to 100"):
+    with pytest.raises(DataError, match=r"batch_size is 200.*100 images.*allowed: 2 to 100"):
         list(train(tiny(batch_size=200), 1))
 
 
@@ -157,6 +157,7 @@ def test_tau_plus_auto_is_what_the_training_labels_imply():
     shares = torch.bincount(labels).double() / len(labels)
     training = _Training(tiny(loss="debiased_pos", tau_plus="auto"), 1, None, "cpu")
     assert training.loss_options["tau_plus"] == pytest.approx(float(shares.square().sum()))
+    assert training.evaluate().metrics["tau_plus"] == training.loss_options["tau_plus"]
 
 
 @pytest.mark.parametrize("name", list(ENCODERS))

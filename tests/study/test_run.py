@@ -189,6 +189,21 @@ def test_a_killed_study_resumes_to_the_very_same_results(smoke, home):
     assert not runs.mlflow_run_id.isna().any()
 
 
+def test_ctrl_c_leaves_a_study_that_says_how_to_go_on(tmp_path):
+    process = start(tmp_path, "--name", "stopped")
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "studies" / "stopped" / "runs").rglob("*.json")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)  # an impatient second one
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert err.strip().endswith("--name stopped --resume")
+
+
 def test_a_dry_run_prints_the_plan_and_creates_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main([str(SMOKE), "--dry-run", "--set", "confirm.seeds=4"]) == 0
