@@ -66,9 +66,9 @@ class TrainConfig:
 
     @model_validator(mode="after")
     def _loss_can_learn(self) -> TrainConfig:
-        if self.loss == "debiased_pos" and self.tau_plus == 0:
+        if self.loss in ("debiased_pos", "debiased_both") and self.tau_plus == 0:
             raise ValueError(
-                "tau_plus is 0 for debiased_pos: the loss is then identically 0 and teaches "
+                f"tau_plus is 0 for {self.loss}: debiased_pos is then identically 0 and teaches "
                 "nothing; allowed: a number in (0, 1); try: tau_plus: 0.1"
             )
         return self

@@ -139,6 +139,7 @@ def test_a_batch_larger_than_the_training_split_is_refused():
     ("settings", "message"),
     [
         ({"loss": "debiased_pos", "tau_plus": 0.0}, "teaches nothing"),
+        ({"loss": "debiased_both", "tau_plus": 0.0}, "teaches nothing"),
         ({"tau_plus": 1.0}, "less than 1"),
         ({"temperature": 0.0}, "greater than 0"),
         ({"loss": "infonce"}, "contrastive"),

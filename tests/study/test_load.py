@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from analysis.power import seeds_needed_for_family
 from study.faults import SpecError, StudyError
 from study.load import load_study
 
@@ -329,3 +330,18 @@ def test_the_shipped_studies_are_good(profile):
     assert study.search.trials_per_arm >= 10
     assert len(study.confirm.seed_list) >= 6
     load_study(root / "smoke.yaml")
+
+
+SPACES = Path(__file__).parents[2] / "search_spaces"
+
+
+@pytest.mark.parametrize(
+    "file", sorted(SPACES.rglob("*.yaml")), ids=lambda f: str(f.relative_to(SPACES))
+)
+def test_every_shipped_file_and_profile_is_good(file: Path):
+    profiles = yaml.safe_load(file.read_text()).get("profiles", {})
+    for profile in [None, *profiles]:
+        study = load_study(file, profile=profile, data=False)
+        assert study.claims
+        needed = seeds_needed_for_family(len(study.claims), study.alpha)
+        assert len(study.confirm.seed_list) >= needed, "the seeds cannot decide the claims"
