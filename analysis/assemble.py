@@ -60,6 +60,7 @@ def assemble(
         "comparisons": compared,
         "claims": _claims(plan, compared),
         "omnibus": omnibus.omnibus(scores, arms, conditions, metrics, plan.alpha),
+        "next_study": words.next_study(compared),
         "training_helps": controls.training_helps(scores, arms, conditions),
         "curves": curves.curves(results, plan, arms, conditions),
         "cost": cost.cost(results, plan, shown, runs),
@@ -138,7 +139,8 @@ def _arms(scores: Scores, arms, conditions, metrics) -> list[dict]:
 def _design(plan, rules, compared, arms, conditions, metrics, looks) -> dict:
     family = [c for c in compared if c["declared"]] or compared
     m = len(family)
-    n = plan.planned_n or min((c["n_pairs"] for c in family), default=0)
+    # What the data reached, not what was planned: a seed that is missing costs p as well.
+    n = min((c["n_pairs"] for c in family if c["verdict"] != "invalid"), default=0)
     effect = power.minimum_detectable_effect(n, m, rules.alpha)
     sd = plan.pilot_sd
     return {
@@ -225,7 +227,7 @@ def _warnings(report: dict, plan: Plan, notes: list[str]) -> list[str]:
         found.append(
             f"{' and '.join(plan.overridden)} differ from the plan's: verdicts are exploratory."
         )
-    if design["can_reach"] is False:
+    if design["can_reach"] is False and design["n_pairs"]:
         found.append(
             f"The design cannot reach significance: {design['n_pairs']} pairs reach p ="
             f" {words.p_number(design['p_min'])} at best, a family of {design['family_size']}"

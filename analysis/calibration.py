@@ -6,7 +6,6 @@ a real report, and counts: false claims under the null, coverage of intervals, p
 
 from __future__ import annotations
 
-import gc
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,8 +75,6 @@ def simulate(scenario: Scenario, *, studies: int, seed: int) -> dict[str, object
     contrasts = claims.contrasts_of_claims(plan)
     truths = [_truth(contrast, scenario) for contrast in contrasts]
     false = covered = intervals = found = effects = 0
-    # multipletests collects garbage at every call; objects frozen here need no visit.
-    gc.freeze()
     for _ in range(studies):
         scores = Scores(read_results(_table(scenario, rng)), plan.seeds)
         records = claims.compare(
@@ -94,7 +91,6 @@ def simulate(scenario: Scenario, *, studies: int, seed: int) -> dict[str, object
                 intervals += 1
                 covered += record["ci_low"] <= truth <= record["ci_high"]
         false += wrong
-    gc.unfreeze()
     theory = TTestPower().power(scenario.d_z, scenario.seeds, plan.alpha / len(contrasts))
     return {
         "scenario": scenario.name,

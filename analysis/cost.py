@@ -123,13 +123,14 @@ def median_time(times: np.ndarray, reached: np.ndarray) -> dict[str, float | Non
         # log(-log S) is infinite where S is 1 or 0; the limits there are open.
         warnings.simplefilter("ignore")
         curve = SurvfuncRight(times, reached.astype(int))
-        median = float(curve.quantile(0.5))
+        # The first time by which half have arrived; statsmodels asks for more than half.
+        arrived = curve.surv_times[curve.surv_prob <= 0.5 + 1e-12]
         low, high = (float(x) for x in curve.quantile_ci(0.5))
-    if not np.isfinite(median):
+    if not len(arrived):
         reason = "fewer than half reached it"
         return {"median": None, "ci_low": None, "ci_high": None, "reason": reason}
     return {
-        "median": median,
+        "median": float(arrived[0]),
         "ci_low": low if np.isfinite(low) else None,
         "ci_high": high if np.isfinite(high) else None,
         "reason": None,

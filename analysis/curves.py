@@ -22,6 +22,7 @@ from analysis.table import Results
 COST_METRICS = ("seconds", "views")
 MAX_T_EXACT = 12  # pairs; above, sign patterns are sampled
 MAX_T_RESAMPLES = 9_999
+MOST_CORRELATED = 250  # epochs; longer curves get Bonferroni's wider band
 BAND_DRAWS = 2_000
 BAND_BATCH = 100  # draws held at once: 100 × 20 seeds × 1,000 epochs are 16 MB
 MOST_PAIRS = 10  # pairs of arms whose curves are tested without a plan, per condition
@@ -93,7 +94,7 @@ def simultaneous_band(
 def _critical_t(curves: np.ndarray, level: float, seed: int) -> float:
     n, epochs = curves.shape
     bonferroni = float(stats.t.ppf(1 - (1 - level) / (2 * epochs), n - 1))
-    if epochs == 1:
+    if epochs == 1 or epochs > MOST_CORRELATED:
         return bonferroni
     standard = (curves - curves.mean(axis=0)) / curves.std(axis=0, ddof=1)
     covariance = ledoit_wolf(standard, assume_centered=True)[0]
@@ -134,7 +135,7 @@ def max_t(differences: np.ndarray, *, seed: int = RNG_SEED) -> np.ndarray:
         largest,
         permutation_type="samples",
         n_resamples=np.inf if exact else MAX_T_RESAMPLES,
-        batch=4096,
+        batch=1024,
         vectorized=True,
         alternative="greater",
         rng=np.random.default_rng(seed),

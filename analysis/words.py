@@ -51,7 +51,7 @@ def difference(value: float | None, metric: str, *, signed: bool = True) -> str:
     if value is None:
         return "–"
     scaled = 100 * value if is_percent(metric) else value
-    digits = (1 if abs(scaled) >= 0.095 else 2) if is_percent(metric) else 3
+    digits = (2 if 0 < abs(scaled) < 0.095 else 1) if is_percent(metric) else 3
     text = f"{abs(scaled):.{digits}f}" if scaled == 0 or abs(scaled) >= 1e-3 else f"{scaled:.1e}"
     if float(text.strip("−")) == 0:
         return text
@@ -138,8 +138,25 @@ def what_it_takes(record: dict) -> str:
     else:
         parts.append(f"A difference of this size would take {needed} seeds in all at 80 % power")
     if for_margin is not None:
-        parts.append(f"one as large as the margin {for_margin}")
+        parts.append(f"one as large as the margin would take {for_margin}")
     return "; ".join(parts) + "."
+
+
+def next_study(records: list[dict]) -> str | None:
+    """How to add the seeds that undecided claims would take; None where none would help."""
+    needed = [
+        r["seeds_needed"]
+        for r in records
+        if r["declared"] and r["reason"] in ("insufficient_evidence", "design_cannot_reach")
+    ]
+    known = [n for n in needed if n is not None]
+    if not known:
+        return None
+    return (
+        f"To decide the undecided claims at the differences seen, {max(known)} seeds are needed:"
+        f" run the study again with --set confirm.seeds={max(known)} --resume. That is another look"
+        " at the data, and it is logged as one."
+    )
 
 
 def _where(record: dict) -> str:

@@ -3,7 +3,7 @@
 Simulates A/A studies and studies with a known effect through the pipeline of a real report and
 prints the table of docs/statistics.md, each rate with its Monte Carlo error.
 
-    python benchmarks/calibration.py [--studies 2000] [--seed 1]
+    python -m benchmarks.calibration [--studies 2000] [--seed 1]
 """
 
 from __future__ import annotations

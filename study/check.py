@@ -15,6 +15,7 @@ from contrastive.data import DataError
 from contrastive.training import batches, dataset_of
 from study import space as spaces
 from study.faults import Fault, Path, dotted, listing, nearest
+from study.require import ALLOWED, names_in, satisfied
 from study.spec import Settings, Study
 
 FIELDS = tuple(f.name for f in fields(TrainConfig))
@@ -216,18 +217,71 @@ def _search_faults(study: Study) -> Iterator[Fault]:
     rule = search.pruned
     for arm in study.arms:
         epochs = study.fixed(arm, study.tuned_under).get("epochs", TrainConfig().epochs)
-        if rule and rule.grace_epochs >= epochs:
+        if rule and rule.grace(epochs) >= epochs:
             yield Fault(
                 ("search", "early_stopping", "grace_epochs"),
-                f"grace_epochs is {rule.grace_epochs}, but {arm} trains for {epochs} epochs: "
+                f"grace_epochs is {rule.grace(epochs)}, but {arm} trains for {epochs} epochs: "
                 "no time is left to stop",
                 f"1 to {epochs - 1}",
                 f"grace_epochs: {max(1, epochs // 5)}, or early_stopping: none",
             )
             break
+    yield from _require_faults(study)
     if not circular and not any(spaces.arm_space(study, arm) for arm in study.arms):
         message = "nothing is left to search: arms and conditions set every dimension of the space"
         yield Fault(("search", "space"), message, "", "leave out `search:` for an ablation")
+
+
+def _require_faults(study: Study) -> Iterator[Fault]:
+    """Constraints that cannot be read, and arms that cannot satisfy them."""
+    search = study.search
+    assert search is not None
+    readable = True
+    for i, constraint in enumerate(search.require):
+        path: Path = ("search", "require", i)
+        try:
+            unknown = sorted(names_in(constraint) - set(FIELDS))
+        except ValueError as error:
+            readable = False
+            yield Fault(path, f"search.require: {error}", ALLOWED)
+            continue
+        for name in unknown:
+            readable = False
+            close = nearest(name, FIELDS)
+            yield Fault(
+                path,
+                f"search.require speaks of `{name}`, which is no setting",
+                listing(FIELDS),
+                f"`{close}`" if close else "",
+            )
+    if not readable:
+        return
+    for arm in study.arms:
+        for point in spaces.first_points(study, arm):
+            broken = _broken(study, arm, point)
+            if broken is not None:
+                message = f"arm {arm}: search.first is against `{search.require[broken]}`"
+                yield Fault(("search", "require", broken), message, "a first point that fits")
+        draws = (spaces.random_draw(study, arm, seed) for seed in range(500))
+        if search.require and all(_broken(study, arm, drawn) is not None for drawn in draws):
+            message = f"arm {arm}: none of 500 random configurations satisfies search.require"
+            yield Fault(("search", "require"), message, "constraints that leave something")
+
+
+def _broken(study: Study, arm: str, drawn: Settings) -> int | None:
+    """The first constraint that the configuration is against."""
+    assert study.search is not None
+    try:
+        config = vars(TrainConfig(**(study.fixed(arm, study.tuned_under) | drawn)))
+    except ValidationError:
+        return None  # told elsewhere
+    for i, constraint in enumerate(study.search.require):
+        try:
+            if not satisfied(constraint, config):
+                return i
+        except ValueError:
+            return i
+    return None
 
 
 def _range(parameter: Any) -> str:
@@ -244,6 +298,19 @@ def _seed_faults(study: Study) -> Iterator[Fault]:
         yield Fault(("confirm", "seeds"), message, "each seed once: a repeated run is no new run")
     if not seeds:
         yield Fault(("confirm", "seeds"), "confirm.seeds is empty", "at least 1 seed, 6 to decide")
+    rechecked = study.search.rechecks.seeds if study.search and study.search.rechecks else []
+    seen = sorted(set(rechecked) & set(seeds))
+    if seen:
+        yield Fault(
+            ("search", "rechecks", "seeds"),
+            f"search.rechecks.seeds shares {listing(seen)} with confirm.seeds: the winners "
+            "would be confirmed on seeds that chose them",
+            "seeds outside of confirm.seeds",
+            f"seeds: [{max(seeds) + 101}, {max(seeds) + 102}]",
+        )
+    if study.search and study.search.seed in rechecked:
+        message = f"search.rechecks.seeds contains {study.search.seed}, the seed of the search"
+        yield Fault(("search", "rechecks", "seeds"), message, "other seeds: that one is known")
     if study.search and study.search.seed in seeds:
         yield Fault(
             ("confirm", "seeds"),

@@ -26,7 +26,7 @@ def confirmation_jobs(
     return [
         _job(study, arm, condition, seed, chosen, folder)
         for seed, condition, arm in cells
-        if (chosen := winners[arm]) is not None
+        if (chosen := winners.get(arm)) is not None
     ]
 
 

@@ -23,6 +23,10 @@ class StudyError(Exception):
     """The user's input or the state of the folder forbids going on: exit code 2, no traceback."""
 
 
+class Paused(Exception):
+    """The study cannot go on as things are, but can be resumed: exit code 1, no traceback."""
+
+
 class SpecError(StudyError):
     """All faults of a study file, each with its place; `str()` is what the user reads."""
 

@@ -10,7 +10,7 @@ from contrastive.config import TrainConfig, settings
 from contrastive.data import prepare
 from contrastive.training import selection
 
-Phase = Literal["search", "confirm"]
+Phase = Literal["search", "recheck", "confirm"]
 Outcome = Literal["finished", "stopped", "diverged", "failed"]
 
 
@@ -19,7 +19,7 @@ class Job:
     """One training to be run: a trial of the search or a run of the confirmation.
 
     Attributes:
-        phase: which part of the study it belongs to.
+        phase: which part of the study it belongs to; a recheck trains a good trial again.
         arm, condition, seed: where in the design.
         number: of the trial within its arm; None for a confirmation run.
         config: all settings of TrainConfig.
@@ -45,6 +45,8 @@ class Job:
         """Its name within the study, also its path in the study's folder."""
         if self.phase == "search":
             return f"search/{self.arm}/{self.number:04d}"
+        if self.phase == "recheck":
+            return f"recheck/{self.arm}/{self.number:04d}/{self.seed:04d}"
         return f"confirm/{self.arm}/{self.condition}/{self.seed:04d}"
 
     @property

@@ -14,7 +14,16 @@ from pydantic import BaseModel, ValidationError
 
 from study import check, yamlfile
 from study.faults import Fault, Path, SpecError, StudyError, dotted, listing, nearest
-from study.spec import Confirm, EarlyStopping, Parameter, Resources, Search, Study
+from study.spec import (
+    Budget,
+    Confirm,
+    EarlyStopping,
+    Parameter,
+    Rechecks,
+    Resources,
+    Search,
+    Study,
+)
 
 # Names become folders, MLflow runs and labels in figures.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+=-]{0,79}")
@@ -208,6 +217,8 @@ _MODELS: dict[Path, type[BaseModel]] = {
     (): Study,
     ("search",): Search,
     ("search", "early_stopping"): EarlyStopping,
+    ("search", "rechecks"): Rechecks,
+    ("search", "budget"): Budget,
     ("confirm",): Confirm,
     ("resources",): Resources,
 }
@@ -225,7 +236,16 @@ def _keys(path: Path) -> list[str]:
 def _is_branch(part: object) -> bool:
     """Whether pydantic added this part of a location to say which type of a union it tried."""
     return isinstance(part, str) and (
-        part in ("EarlyStopping", "int", "float", "constrained-int", "constrained-float")
+        part
+        in (
+            "EarlyStopping",
+            "Budget",
+            "Rechecks",
+            "int",
+            "float",
+            "constrained-int",
+            "constrained-float",
+        )
         or part.startswith(("literal[", "list[", "constrained-", "function-"))
     )
 

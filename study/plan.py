@@ -141,7 +141,10 @@ def _measured(config: TrainConfig) -> tuple[float, float]:
 def _stopping(rule: EarlyStopping | None) -> str:
     if rule is None:
         return "no early stopping"
-    return f"successive halving by {rule.reduction_factor} from epoch {rule.grace_epochs}"
+    if rule.rule != "asha":
+        return f"stopped early by the {rule.rule} rule"
+    grace = rule.grace_epochs or "a fifth"
+    return f"successive halving by {rule.reduction_factor} from epoch {grace}"
 
 
 def _range(parameter: Parameter) -> str:

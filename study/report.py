@@ -7,6 +7,7 @@ from study.environment import quieten
 quieten()
 
 import argparse  # noqa: E402
+import csv  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -18,25 +19,24 @@ from study.faults import StudyError  # noqa: E402
 from study.folder import Folder  # noqa: E402
 
 
-def report_on(folder: Folder, *, out: Path | None = None, look: bool = False) -> dict[str, Any]:
-    """Write the report of a study's folder from what was logged there.
+def report_on(folder: Folder, *, out: Path | None = None) -> dict[str, Any]:
+    """Write the report of a study's folder from what was logged there, and log the look.
 
     Args:
         folder: of the study, with `results.csv`.
         out: where to; the folder's `report` if not given.
-        look: whether this is a look at the data by the study itself, to be logged.
 
     Raises:
         StudyError: nothing has been confirmed yet.
     """
     study = folder.load()
-    if not folder.results_csv.exists():
+    seeds = _seeds(folder.results_csv)
+    if not seeds:
         raise StudyError(
-            f"the study `{study.name}` has no results yet: its confirmation has not ended\n"
+            f"the study `{study.name}` has no results yet: its confirmation has not begun\n"
             "  try: the study.run command that started it, with --resume"
         )
-    if look:
-        folder.note_session(look=True, seeds=study.confirm.seed_list)
+    folder.note_session(look=True, seeds=seeds)
     try:
         return write_report(
             folder.results_csv,
@@ -47,6 +47,14 @@ def report_on(folder: Folder, *, out: Path | None = None, look: bool = False) ->
         )
     except TableError as error:
         raise StudyError(str(error)) from None
+
+
+def _seeds(results: Path) -> list[int]:
+    """The seeds of which there is any result."""
+    if not results.exists():
+        return []
+    with results.open(newline="") as rows:
+        return sorted({int(row["seed"]) for row in csv.DictReader(rows)})
 
 
 def _provenance(folder: Folder) -> dict[str, Any]:

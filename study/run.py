@@ -11,6 +11,7 @@ from study.environment import quieten
 quieten()  # before Ray, MLflow and PyTorch are imported
 
 import argparse  # noqa: E402
+import errno  # noqa: E402
 import shlex  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
@@ -19,7 +20,7 @@ from types import FrameType  # noqa: E402
 
 from rich.console import Console  # noqa: E402
 
-from study.faults import StudyError  # noqa: E402
+from study.faults import Paused, StudyError  # noqa: E402
 
 FAILED, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -39,6 +40,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except StudyError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
+    except Paused as paused:
+        print(f"the study pauses: {paused}", file=sys.stderr)
+        return FAILED
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        print(
+            f"the study pauses: the disk is full ({error.filename or args.storage}); what has "
+            f"finished is kept\n  try: make room, then {_named(args)} --resume",
+            file=sys.stderr,
+        )
+        return FAILED
     except KeyboardInterrupt:
         print(
             f"\ninterrupted; what has finished is kept\n  to go on: {_named(args)} --resume",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, get_args, get_type_hints
@@ -27,6 +28,8 @@ NOT_SEARCHED = frozenset(
     }
 )
 SEARCHABLE = tuple(f.name for f in fields(TrainConfig) if f.name not in NOT_SEARCHED)
+
+MOST_POINTS = 10_000
 
 _LOSS_OPTIONS = frozenset().union(*(accepted(name) for name in LOSSES))
 _HINTS = get_type_hints(TrainConfig, include_extras=False)
@@ -132,6 +135,55 @@ def first_points(study: Study, arm: str) -> list[Settings]:
         if point not in points:
             points.append(point)
     return points
+
+
+def all_points(space: Space, fixed: Settings) -> list[Settings] | None:
+    """Every configuration of a space, or None: a continuum, or more than 10,000.
+
+    Args:
+        space: of `arm_space`.
+        fixed: settings of trial, arm and condition.
+    """
+    points: list[Settings] = [{}]
+    for name, parameter in space.items():
+        values = _values(name, parameter)
+        if values is None or len(points) * len(values) > MOST_POINTS:
+            return None
+        points = [
+            further
+            for point in points
+            for further in (
+                [point | {name: value} for value in values]
+                if active(parameter, fixed | point)
+                else [point]
+            )
+        ]
+    return points
+
+
+def _values(name: str, parameter: Parameter) -> list[Any] | None:
+    if parameter.choices is not None:
+        return parameter.choices
+    step = parameter.step or (1 if integral(name) else None)
+    if step is None:
+        return None
+    count = int((parameter.high - parameter.low) / step + 1e-9) + 1
+    kind = int if integral(name) else float
+    return [kind(parameter.low + i * step) for i in range(min(count, MOST_POINTS + 1))]
+
+
+def random_draw(study: Study, arm: str, seed: int) -> Settings:
+    """A configuration of an arm, drawn evenly; for checks, not for the search."""
+    numbers = random.Random(seed)
+
+    def pick(name: str, parameter: Parameter) -> Any:
+        if parameter.choices is not None:
+            return numbers.choice(parameter.choices)
+        if integral(name):
+            return numbers.randint(int(parameter.low), int(parameter.high))
+        return numbers.uniform(parameter.low, parameter.high)
+
+    return draw(arm_space(study, arm), study.fixed(arm, study.tuned_under), pick)
 
 
 def corners(space: Space, fixed: Settings) -> list[tuple[str, Settings]]:

@@ -63,18 +63,49 @@ class Parameter(_Model):
 
 
 class EarlyStopping(_Model):
-    """Asynchronous successive halving, for each arm by itself."""
+    """When trials are stopped, for each arm by itself.
 
-    grace_epochs: Annotated[int, Field(ge=1)]
+    `asha`: asynchronous successive halving; `median` and `wilcoxon`: Optuna's pruners, which
+    compare with the arm's finished trials at every epoch from the grace on.
+    """
+
+    rule: Literal["asha", "median", "wilcoxon"] = "asha"
+    grace_epochs: Annotated[int, Field(ge=1)] | None = None  # None: a fifth of the epochs
     reduction_factor: Annotated[int, Field(ge=2)] = 3
 
+    def grace(self, epochs: int) -> int:
+        """Epochs that every trial has."""
+        return self.grace_epochs or max(1, epochs // 5)
+
     def rungs(self, epochs: int) -> list[int]:
-        """The epochs, before the last, at which trials are compared."""
-        found, epoch = [], self.grace_epochs
+        """The epochs, before the last, at which trials may be stopped."""
+        if self.rule != "asha":
+            return list(range(self.grace(epochs), epochs))
+        found, epoch = [], self.grace(epochs)
         while epoch < epochs:
             found.append(epoch)
             epoch *= self.reduction_factor
         return found
+
+
+class Budget(_Model):
+    """What an arm may spend; it starts no trial once that is reached."""
+
+    epochs: Annotated[int, Field(ge=1)] | None = None
+    device_hours: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Budget:
+        if self.epochs is None and self.device_hours is None:
+            raise ValueError("a budget has `epochs`, `device_hours` or both")
+        return self
+
+
+class Rechecks(_Model):
+    """The best trials of an arm, trained again on further seeds before one of them wins."""
+
+    top: Annotated[int, Field(ge=1)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 
 
 class Search(_Model):
@@ -84,10 +115,26 @@ class Search(_Model):
     under: str | None = None  # condition; the first one if not given
     space: dict[str, Parameter]
     first: list[Settings] = []  # tried before anything is drawn
+    require: list[str] = []  # constraints such as "batch_size * num_positives <= 2048"
+    sampler: Literal["tpe", "random", "qmc", "gp"] = "tpe"
     early_stopping: EarlyStopping | Literal["none"] = "none"
     metric: Literal["val/knn_top1"] = "val/knn_top1"
+    smooth_epochs: Annotated[int, Field(ge=1)] = 1  # judged by the mean of the last so many
+    rechecks: Rechecks | None = None
+    budget: Budget | None = None
+    max_failures: Annotated[int, Field(ge=0)] = 3  # of an arm; one more pauses the study
     seed: Annotated[int, Field(ge=0)] = SEARCH_SEED
     parallel_per_arm: Annotated[int, Field(ge=1)] | None = None  # None: as many as slots allow
+
+    @field_validator("early_stopping", mode="before")
+    @classmethod
+    def _rule_by_name(cls, value: Any) -> Any:
+        return {"rule": value} if isinstance(value, str) and value != "none" else value
+
+    @field_validator("require", mode="before")
+    @classmethod
+    def _one_or_more(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
 
     @property
     def pruned(self) -> EarlyStopping | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +100,14 @@ class _Whole:
         self.share: Any = None
 
     def run(self) -> int:
-        winners = self._search()
-        self._confirm(winners)
+        try:
+            winners = self._search()
+            self._write_tables(winners)
+            self._confirm(winners)
+        except BaseException:
+            with contextlib.suppress(Exception):  # the reason for stopping is what matters
+                self._write_tables(self.folder.winners() or {})
+            raise
         self._write_tables(winners)
         return self._report()
 
@@ -124,6 +131,10 @@ class _Whole:
                 markup=False,
             )
         self._execute("search", source, source.planned())
+        rechecks = source.recheck_jobs()
+        if rechecks:
+            self._execute("recheck", ConfirmSource(rechecks, self.ledger), _per_arm(rechecks))
+            self.tracker.phase("recheck", params={}, done=True)
         winners = source.winners()
         self.folder.freeze(winners)
         self.tracker.phase("search", params={}, done=True)
@@ -133,10 +144,7 @@ class _Whole:
 
     def _confirm(self, winners: Mapping[str, Settings | None]) -> None:
         jobs = confirmation_jobs(self.study, winners, self.folder.path)
-        planned: dict[str, int] = {}
-        for job in jobs:
-            planned[job.arm] = planned.get(job.arm, 0) + 1
-        self._execute("confirm", ConfirmSource(jobs, self.ledger), planned)
+        self._execute("confirm", ConfirmSource(jobs, self.ledger), _per_arm(jobs))
         self.tracker.phase("confirm", params={}, done=True)
 
     def _execute(self, phase: str, source: Any, planned: Mapping[str, int]) -> None:
@@ -147,7 +155,7 @@ class _Whole:
             return
         from study.execution import execute
 
-        title = {"search": "search", "confirm": "confirmation"}[phase]
+        title = {"confirm": "confirmation"}.get(phase, phase)
         metric = self.study.search.metric if self.study.search else "val/knn_top1"
         self._slots()
         display = Display(title, planned, metric=metric, console=self.console)
@@ -187,7 +195,7 @@ class _Whole:
     def _write_tables(self, winners: Mapping[str, Settings | None]) -> None:
         run_ids = self.tracker.flush()
         metric = self.study.search.metric if self.study.search else "val/knn_top1"
-        search = [(e.job, e) for e in self.ledger.all("search")]
+        search = [(e.job, e) for phase in ("search", "recheck") for e in self.ledger.all(phase)]
         confirm = [
             (job, self.ledger.read(job.key))
             for job in confirmation_jobs(self.study, winners, self.folder.path)
@@ -201,7 +209,7 @@ class _Whole:
     def _report(self) -> int:
         from study.report import report_on
 
-        report = report_on(self.folder, look=True)
+        report = report_on(self.folder)
         for file in (self.folder.study_yaml, self.folder.runs_csv, self.folder.results_csv):
             self.tracker.artifacts("confirm", file)
         self.tracker.artifacts("confirm", self.folder.report, "report")
@@ -209,7 +217,7 @@ class _Whole:
         self.tracker.tag("confirm", claims)
         self.tracker.flush()
         self._farewell(report)
-        endings = [*self.ledger.all("search"), *self.ledger.all("confirm")]
+        endings = [e for phase in ("search", "recheck", "confirm") for e in self.ledger.all(phase)]
         failed = [ending for ending in endings if ending.outcome == "failed"]
         missing = [arm for arm, won in (self.folder.winners() or {}).items() if won is None]
         if failed:
@@ -238,3 +246,10 @@ class _Whole:
 
     def _shown(self, path: Path) -> str:
         return str(Path(self.storage) / self.study.name / path.relative_to(self.folder.path))
+
+
+def _per_arm(jobs: Sequence[Job]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for job in jobs:
+        counts[job.arm] = counts.get(job.arm, 0) + 1
+    return counts

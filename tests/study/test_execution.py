@@ -95,9 +95,7 @@ def test_under_ray(ray, tmp_path):
     for key, ending in source.endings.items():
         values = [{k: v for k, v in r.metrics.items() if k != "seconds"} for r in ending.records]
         other = alone.endings[key].records
-        assert values == [
-            {k: v for k, v in r.metrics.items() if k != "seconds"} for r in other
-        ]
+        assert values == [{k: v for k, v in r.metrics.items() if k != "seconds"} for r in other]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -195,7 +193,7 @@ def test_a_ledger_and_a_source_agree_on_keys(tmp_path):
 
 
 def workers() -> list[int]:
-    """Processes of Ray that train; its agents are called ray::… too, and the node dies with them."""
+    """Processes of Ray that train; its agents, whose death ends the node, have other names."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

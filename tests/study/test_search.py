@@ -7,17 +7,20 @@ storage and the halving are the real ones.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import optuna
 import pytest
 from optuna.trial import TrialState
 
-from study.halving import Halving
+from study.arm import ArmSearch
+from study.faults import Paused
 from study.job import Job, Record
 from study.ledger import Ending, Ledger
 from study.search import SearchSource
 from study.spec import EarlyStopping, Study
+from study.stopping import Halving
 
 METRIC = "val/knn_top1"
 
@@ -85,15 +88,16 @@ def source_in(folder: Path, s: Study, slots: int = 1) -> SearchSource:
     return SearchSource(s, folder, Ledger(folder), slots=slots)
 
 
+def endings(source: SearchSource) -> list[Ending]:
+    return list(source._ledger.all("search"))
+
+
 def shape(source: SearchSource) -> list[tuple]:
-    return [
-        (job.key, job.drawn, ending.outcome if ending else None, ending.epochs if ending else None)
-        for job, ending in source.jobs()
-    ]
+    return [(e.job.key, e.job.drawn, e.outcome, e.epochs) for e in endings(source)]
 
 
 def test_every_arm_gets_the_same_number_of_trials(tmp_path):
-    arms = {"a": {"loss": "contrastive"}, "b": {"loss": "debiased_neg"}, "c": {"temperature": 0.2}}
+    arms = {"a": {"loss": "contrastive"}, "b": {"loss": "debiased_neg"}, "c": {"loss": "hard_neg"}}
     source = source_in(tmp_path, study(arms, trials=7))
     play(source)
     counts = [sum(key.startswith(f"search/{arm}/") for key, *_ in shape(source)) for arm in arms]
@@ -139,7 +143,11 @@ def test_a_slow_starter_is_compared_with_its_own_arm_only(tmp_path):
     ended = {arm: [o for k, _, o, _ in shape(source) if f"/{arm}/" in k] for arm in "ab"}
     assert ended["a"] == ended["b"]
     assert "finished" in ended["b"]
-    values = {(job.arm, job.number): e.records[1].metrics[METRIC] for job, e in source.jobs()}
+    values = {
+        (job.arm, job.number): e.records[1].metrics[METRIC]
+        for e in endings(source)
+        for job in [e.job]
+    }
     best_of_b = max(v for (arm, _), v in values.items() if arm == "b")
     pooled = sorted(values.values())[-(len(values) // 3)]
     assert best_of_b < pooled
@@ -153,7 +161,7 @@ def test_the_winner_is_the_best_at_the_last_epoch_among_those_that_reached_it(tm
 
     source = source_in(tmp_path, study(trials=4, early_stopping="none"))
     play(source, score=score)
-    drawn = {job.key: job.drawn for job, _ in source.jobs()}
+    drawn = {e.job.key: e.job.drawn for e in endings(source)}
     assert source.winners() == {"a": drawn["search/a/0002"], "b": drawn["search/b/0002"]}
 
 
@@ -201,7 +209,7 @@ def test_declared_first_points_are_tried_first_and_never_stopped(tmp_path):
     first = [{"temperature": 0.9, "num_positives": 1}, {"temperature": 0.8, "num_positives": 1}]
     source = source_in(tmp_path, study(trials=8, first=first))
     play(source)
-    jobs = [(job.drawn, e.outcome) for job, e in source.jobs() if job.arm == "a"]
+    jobs = [(e.job.drawn, e.outcome) for e in endings(source) if e.job.arm == "a"]
     assert [drawn for drawn, _ in jobs[:2]] == first
     assert [outcome for _, outcome in jobs[:2]] == ["finished", "finished"]
 
@@ -239,14 +247,14 @@ def test_a_crash_between_the_ledger_and_optuna_is_mended(tmp_path, monkeypatch):
     whole = source_in(tmp_path / "whole", study())
     play(whole)
     source = source_in(tmp_path / "killed", study())
-    original = SearchSource._tell
+    original = ArmSearch.tell
 
     def dies(self, trial, ending):
         if ending.job.key == "search/a/0003":
             raise Interrupted
         original(self, trial, ending)
 
-    monkeypatch.setattr(SearchSource, "_tell", dies)
+    monkeypatch.setattr(ArmSearch, "tell", dies)
     with pytest.raises(Interrupted):
         play(source)
     monkeypatch.undo()
@@ -294,3 +302,129 @@ class TestHalving:
         assert rule.rungs(24) == [2, 6, 18]
         assert rule.rungs(18) == [2, 6]
         assert rule.rungs(2) == []
+
+
+class TestDraws:
+    """Repetitions and constraints."""
+
+    SPACE: ClassVar = {
+        "num_positives": {"choices": [1, 2, 4]},
+        "aggregation": {
+            "choices": ["pos_grouping", "loss_combination"],
+            "when": {"num_positives": [2, 4]},
+        },
+        "batch_size": {"low": 32, "high": 64, "step": 32},
+    }
+
+    def test_a_configuration_is_tried_once_and_an_arm_ends_with_its_last_one(self, tmp_path):
+        source = source_in(tmp_path, study(trials=30, space=self.SPACE, early_stopping="none"))
+        assert source.planned() == {"a": 10, "b": 10}  # (1 + 2 + 2) · 2
+        play(source)
+        tried = [tuple(sorted(e.job.drawn.items())) for e in endings(source) if e.job.arm == "a"]
+        assert len(tried) == len(set(tried)) == 10
+
+    @pytest.mark.parametrize("sampler", ["tpe", "random", "qmc", "gp"])
+    def test_constraints_hold_and_repetitions_are_avoided_with_every_sampler(
+        self, tmp_path, sampler
+    ):
+        constraint = "batch_size * num_positives <= 128"
+        s = study(trials=6, space=self.SPACE, require=constraint, sampler=sampler)
+        source = source_in(tmp_path, s)
+        assert source.planned() == {"a": 6, "b": 6}  # of 8
+        play(source)
+        drawn = [e.job.drawn for e in endings(source)]
+        assert len(drawn) == 12
+        assert all(d["batch_size"] * d["num_positives"] <= 128 for d in drawn)
+
+    def test_a_search_with_rejections_resumes_exactly(self, tmp_path):
+        s = study(trials=7, space=self.SPACE, require="batch_size * num_positives <= 128")
+        whole = source_in(tmp_path / "whole", s)
+        play(whole)
+        for after in (3, 6):
+            with pytest.raises(Interrupted):
+                play(source_in(tmp_path / "killed", s), jobs=after)
+        resumed = source_in(tmp_path / "killed", s)
+        play(resumed)
+        assert shape(resumed) == shape(whole)
+
+
+@pytest.mark.parametrize("rule", ["median", "wilcoxon"])
+def test_the_other_rules_stop_some_and_never_the_declared_ones(tmp_path, rule: str):
+    first = [{"temperature": 1.0, "num_positives": 1}]
+    stopping = {"rule": rule, "grace_epochs": 2, "reduction_factor": 2}
+    s = study(trials=12, epochs=12, first=first, early_stopping=stopping)
+    source = source_in(tmp_path, s)
+    play(source)
+    found = [(e.outcome, e.epochs) for e in endings(source) if e.job.arm == "a"]
+    assert found[0] == ("finished", 12)
+    stopped = [epochs for outcome, epochs in found if outcome == "stopped"]
+    assert stopped
+    assert min(stopped) >= 2
+
+
+def test_a_budget_of_epochs_ends_an_arm(tmp_path):
+    source = source_in(tmp_path, study(trials=50, budget={"epochs": 40}))
+    play(source)
+    for arm in "ab":
+        epochs = [e.epochs for e in endings(source) if e.job.arm == arm]
+        assert 40 <= sum(epochs) < 40 + 9
+        assert sum(epochs[:-1]) < 40
+
+
+def test_smoothing_judges_by_the_mean_of_the_last_epochs(tmp_path):
+    def score(job: Job, epoch: int) -> float:
+        lucky = 0.8 if epoch == 9 else 0.1
+        return lucky if job.number == 1 else 0.5
+
+    for smooth, best in ((1, 1), (3, 0)):
+        s = study(trials=2, early_stopping="none", smooth_epochs=smooth)
+        source = source_in(tmp_path / str(smooth), s)
+        play(source, score=score)
+        drawn = {e.job.number: e.job.drawn for e in endings(source) if e.job.arm == "a"}
+        assert source.winners()["a"] == drawn[best]
+
+
+def test_rechecks_on_further_seeds_can_change_the_winner(tmp_path):
+    def score(job: Job, epoch: int) -> float:
+        return {0: 0.70, 1: 0.68, 2: 0.3}[job.number]
+
+    s = study(trials=3, early_stopping="none", rechecks={"top": 2, "seeds": [7, 8]})
+    source = source_in(tmp_path, s)
+    play(source, score=score)
+    jobs = source.recheck_jobs()
+    assert [(j.seed, j.arm, j.number) for j in jobs] == [
+        (seed, arm, number) for seed in (7, 8) for arm in "ab" for number in (0, 1)
+    ]
+    ledger = Ledger(tmp_path)
+    for job in jobs:
+        value = 0.6 if job.number == 0 else 0.65
+        ledger.write(Ending(job, "finished", (Record(9, {METRIC: value}, {}),)))
+    drawn = {e.job.number: e.job.drawn for e in endings(source) if e.job.arm == "a"}
+    assert source.winners()["a"] == drawn[1]
+
+
+def test_a_trial_that_fails_its_recheck_does_not_win(tmp_path):
+    s = study(trials=2, early_stopping="none", rechecks={"top": 2, "seeds": [7]})
+    source = source_in(tmp_path, s)
+    play(source, score=lambda job, epoch: 0.9 - 0.1 * job.number)
+    ledger = Ledger(tmp_path)
+    for job in source.recheck_jobs():
+        outcome = "diverged" if job.number == 0 else "finished"
+        ledger.write(Ending(job, outcome, (Record(9, {METRIC: 0.5}, {}),)))
+    drawn = {e.job.number: e.job.drawn for e in endings(source) if e.job.arm == "a"}
+    assert source.winners()["a"] == drawn[1]
+
+
+def test_too_many_failures_pause_the_study_with_the_reason(tmp_path):
+    source = source_in(tmp_path, study(max_failures=1))
+    told = None
+    for _ in range(4):
+        job = source.next()
+        try:
+            source.on_end(Ending(job, "failed", (), "Traceback\nKeyError: 'colour'"))
+        except Paused as paused:
+            told = str(paused)
+            break
+    assert "2 trials of a have failed" in told
+    assert "KeyError: 'colour'" in told
+    assert "--resume --set search.max_failures=4" in told

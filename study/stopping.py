@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
-from optuna.pruners import BasePruner
+from optuna.exceptions import ExperimentalWarning
+from optuna.pruners import BasePruner, MedianPruner, NopPruner, WilcoxonPruner
+
+from study.spec import EarlyStopping
 
 if TYPE_CHECKING:
     from optuna import Study as OptunaStudy
     from optuna.trial import FrozenTrial
+
+DECLARED = "declared"  # user attribute of the study's `first` configurations
+
+
+def pruner(rule: EarlyStopping | None, epochs: int) -> BasePruner:
+    """The pruner of an arm that trains for `epochs`."""
+    if rule is None:
+        return NopPruner()
+    if rule.rule == "asha":
+        return Halving(rule.rungs(epochs), rule.reduction_factor)
+    grace = rule.grace(epochs)
+    if rule.rule == "median":
+        stock = MedianPruner(n_startup_trials=rule.reduction_factor, n_warmup_steps=grace - 1)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)  # since Optuna 3.6
+            stock = WilcoxonPruner(p_threshold=0.1, n_startup_steps=grace)
+    return SpareDeclared(stock)
+
+
+class SpareDeclared(BasePruner):
+    """Another pruner, except that the declared first configurations are never stopped."""
+
+    def __init__(self, stock: BasePruner) -> None:
+        self._stock = stock
+
+    def prune(self, study: OptunaStudy, trial: FrozenTrial) -> bool:
+        """Whether the trial should stop after its last reported epoch."""
+        return not _declared(trial) and self._stock.prune(study, trial)
 
 
 class Halving(BasePruner):
@@ -37,7 +70,7 @@ class Halving(BasePruner):
     def prune(self, study: OptunaStudy, trial: FrozenTrial) -> bool:
         """Whether the trial should stop after its last reported epoch; values are maximised."""
         epoch = trial.last_step
-        if epoch not in self._rungs or "fixed_params" in trial.system_attrs:
+        if epoch not in self._rungs or _declared(trial):
             return False
         trials = study.get_trials(deepcopy=False)
         values = [t.intermediate_values[epoch] for t in trials if epoch in t.intermediate_values]
@@ -45,3 +78,8 @@ class Halving(BasePruner):
             return False
         kept = len(values) // self._reduction_factor
         return trial.intermediate_values[epoch] < sorted(values)[-kept]
+
+
+def _declared(trial: FrozenTrial) -> bool:
+    """Whether the trial is one of the study's `first` configurations."""
+    return DECLARED in trial.user_attrs

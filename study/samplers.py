@@ -1,0 +1,45 @@
+"""Which of Optuna's samplers draws the next trial of an arm, and from which seed?"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+from optuna.exceptions import ExperimentalWarning
+from optuna.samplers import BaseSampler, GPSampler, QMCSampler, RandomSampler, TPESampler
+
+from contrastive.seeds import derive
+
+_MAKERS: dict[str, Callable[[int, int], BaseSampler]] = {
+    "tpe": lambda seed, startup: TPESampler(seed=seed, n_startup_trials=startup, multivariate=True),
+    "random": lambda seed, startup: RandomSampler(seed=seed),
+    "gp": lambda seed, startup: GPSampler(seed=seed, n_startup_trials=startup),
+}
+
+
+def sampler(name: str, *, study_seed: int, position: int, trials: int) -> BaseSampler:
+    """A fresh sampler for the trial at `position` of any arm.
+
+    The seed depends on the position and not on the arm: arms start from the same draws, and an
+    arm's name gives it no luck. Fresh for each trial, since a sampler that is made again after a
+    restart would repeat its first draw. `qmc` numbers its points in the storage, so its seed is
+    one for all.
+
+    Args:
+        name: tpe, random, qmc or gp.
+        study_seed: of the search.
+        position: trials of the arm so far.
+        trials: planned per arm; the first quarter, at least four, are drawn at random.
+    """
+    with warnings.catch_warnings():
+        # `multivariate` and some samplers have been "experimental" since Optuna 2.
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        if name == "qmc":
+            return QMCSampler(
+                scramble=True,
+                seed=derive(study_seed, "sampler") % 2**32,
+                warn_independent_sampling=False,
+                warn_asynchronous_seeding=False,
+            )
+        seed = derive(study_seed, "sampler", position) % 2**32
+        return _MAKERS[name](seed, max(4, trials // 4))
