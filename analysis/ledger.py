@@ -27,6 +27,9 @@ COLUMNS = (
     "mlflow_run_id",
     "failure",
 )
+# A recheck trains one of the search's best trials again, on another seed: part of its budget.
+SEARCHED = ("search", "recheck")
+PHASES = (*SEARCHED, "confirm")
 STATUSES = ("planned", "running", "finished", "stopped", "diverged", "failed")
 # Budgets of two arms that differ by more than this are flagged on the report's first screen.
 TOLERATED = 0.05
@@ -57,7 +60,7 @@ def read_runs(source: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
         runs[column] = pd.to_numeric(runs[column], errors="coerce").astype(float)
     seeds = pd.to_numeric(runs["seed"], errors="coerce")
     runs["seed"] = seeds.astype("Int64") if (seeds.dropna() % 1 == 0).all() else runs["seed"]
-    for column, allowed in (("phase", ("search", "confirm")), ("status", STATUSES)):
+    for column, allowed in (("phase", PHASES), ("status", STATUSES)):
         wrong = ~runs[column].isin(allowed)
         if wrong.any():
             row = runs.index[wrong][0]
@@ -95,7 +98,7 @@ def searched_seeds(runs: pd.DataFrame | None) -> set:
     """Seeds that trials of the search phase used."""
     if runs is None:
         return set()
-    return set(runs.loc[runs["phase"] == "search", "seed"].dropna().tolist())
+    return set(runs.loc[runs["phase"].isin(SEARCHED), "seed"].dropna().tolist())
 
 
 def ledger(runs: pd.DataFrame | None) -> list[dict]:
@@ -104,7 +107,8 @@ def ledger(runs: pd.DataFrame | None) -> list[dict]:
         return []
     rows = []
     for arm, own in runs.groupby("arm", sort=False):
-        search, confirm = (own[own["phase"] == phase] for phase in ("search", "confirm"))
+        search = own[own["phase"].isin(SEARCHED)]
+        confirm = own[own["phase"] == "confirm"]
         by_status = own["status"].value_counts()
         row = {"arm": arm, "planned": len(own), "started": int((own["status"] != "planned").sum())}
         row |= {

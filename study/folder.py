@@ -76,6 +76,11 @@ class Folder:
         """Of the design record."""
         return str(self._declared()["hash"])
 
+    def computed_hash(self) -> str:
+        """The hash that the design in `study.yaml` should have."""
+        declared = self._declared()
+        return _design_hash({k: v for k, v in declared.items() if k not in ("id", "hash")})
+
     def load(self) -> Study:
         """The study as resolved when it was started.
 
@@ -139,8 +144,7 @@ class Folder:
 
     def _write(self, study: Study, *, identity: str) -> None:
         declared = study.declared()
-        design = {key: value for key, value in declared.items() if key not in _FREE}
-        data = {"id": identity, "hash": digest(design)} | declared
+        data = {"id": identity, "hash": _design_hash(declared)} | declared
         header = "# Written by study.run: the study as resolved. Changes here change nothing.\n"
         write_whole(self.study_yaml, header + yaml.safe_dump(data, sort_keys=False))
 
@@ -171,6 +175,10 @@ class Folder:
         while (self.path.parent / f"{stem}-{number}").exists():
             number += 1
         return f"{stem}-{number}"
+
+
+def _design_hash(declared: Mapping[str, Any]) -> str:
+    return digest({key: value for key, value in declared.items() if key not in _FREE})
 
 
 def versions() -> dict[str, str]:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
-from analysis.power import minimum_detectable_effect, seeds_needed_for_family, smallest_p
+from analysis.power import (
+    minimum_detectable_effect,
+    seeds_for,
+    seeds_needed_for_family,
+    smallest_p,
+)
 from contrastive.config import TrainConfig
 from contrastive.training import batches, dataset_of, train
 from study import space as spaces
@@ -16,12 +23,15 @@ from study.spec import EarlyStopping, Parameter, Study
 _TIMED_BATCHES = 4
 
 
-def plan_lines(study: Study, *, slots: int) -> Iterator[str]:
+def plan_lines(
+    study: Study, *, slots: int, pilot: Mapping[str, float] | None = None
+) -> Iterator[str]:
     """The plan in plain lines: arms, budget, claims and what the seeds can show, time.
 
     Args:
         study: checked.
         slots: trainings at a time.
+        pilot: standard deviations of an earlier study's paired differences, by claim.
     """
     yield f"study {study.name}: {study.question}" if study.question else f"study {study.name}"
     yield from _search_lines(study)
@@ -32,7 +42,7 @@ def plan_lines(study: Study, *, slots: int) -> Iterator[str]:
     )
     for name, settings in study.conditions.items():
         yield f"  {name}: {_settings(settings) or 'as in trial'}"
-    yield from _power_lines(study)
+    yield from _power_lines(study, pilot or {})
     yield from _time_lines(study, slots)
 
 
@@ -57,7 +67,7 @@ def _search_lines(study: Study) -> Iterator[str]:
         yield f"  note: {name} is searched for no arm: conditions or arms set it, or none uses it"
 
 
-def _power_lines(study: Study) -> Iterator[str]:
+def _power_lines(study: Study, pilot: Mapping[str, float]) -> Iterator[str]:
     n, m = len(study.confirm.seed_list), len(study.claims)
     if not m:
         yield "claims: none declared; whatever the report compares is exploratory"
@@ -75,14 +85,40 @@ def _power_lines(study: Study) -> Iterator[str]:
     effect = minimum_detectable_effect(n, m, study.alpha)
     if effect is None:
         return
-    if study.pilot_sd:
-        shown = f"{effect * study.pilot_sd:.4f} (pilot_sd {study.pilot_sd:g})"
-        yield f"  smallest difference shown with 80 % power: {shown}"
-    else:
-        yield (
-            f"  smallest difference shown with 80 % power: {effect:.2f} standard deviations of "
-            "the paired differences (give pilot_sd for a figure in the metric's unit)"
+    for claim in study.claims:
+        sd = pilot.get(str(claim["id"]), study.pilot_sd)
+        yield f"  {claim['id']}: {_detectable(study, effect, sd, m)}"
+
+
+def _detectable(study: Study, effect: float, sd: float | None, m: int) -> str:
+    """What a claim's seeds can show with 80 % power, and what the margin would take."""
+    if sd is None:
+        return (
+            f"can show {effect:.2f} standard deviations of the paired differences with 80 % power "
+            "(pilot_sd, or --pilot STUDY, puts it into the metric's unit)"
         )
+    text = f"can show a difference of {effect * sd:.4f} with 80 % power (pilot sd {sd:.4f})"
+    if study.margin is None:
+        return text
+    seeds = seeds_for(study.margin / sd, m, study.alpha)
+    wanted = f"{seeds} seeds" if seeds else "more seeds than can be had"
+    return f"{text}; one of {study.margin:g}, the margin, would take {wanted}"
+
+
+def pilot_sds(report: Path) -> dict[str, float]:
+    """Standard deviations of the paired differences in an earlier report, by claim.
+
+    Args:
+        report: a `report.json`; none gives none.
+    """
+    if not report.exists():
+        return {}
+    found = {}
+    for comparison in json.loads(report.read_text())["comparisons"]:
+        dz, mean = comparison["dz"], comparison["mean_difference"]
+        if comparison.get("claim") and dz and mean:
+            found[str(comparison["claim"])] = abs(mean / dz)
+    return found
 
 
 def _time_lines(study: Study, slots: int) -> Iterator[str]:

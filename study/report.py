@@ -17,6 +17,9 @@ from analysis.report import one_line_verdicts, write_report  # noqa: E402
 from analysis.table import TableError  # noqa: E402
 from study.faults import StudyError  # noqa: E402
 from study.folder import Folder  # noqa: E402
+from study.verify import verify  # noqa: E402
+
+MOST_SHOWN = 50
 
 
 def report_on(folder: Folder, *, out: Path | None = None) -> dict[str, Any]:
@@ -85,10 +88,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("name", help="of the study")
     parser.add_argument("--storage", default="studies", metavar="DIR", help="(studies)")
+    parser.add_argument(
+        "--verify", action="store_true", help="compute every number again and say which differ"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: the study's report/")
     args = parser.parse_args(argv)
     try:
         folder = Folder(Path(args.storage) / args.name)
+        if args.verify:
+            return _verify(folder)
         report = report_on(folder, out=args.out)
     except StudyError as error:
         print(error, file=sys.stderr)
@@ -97,6 +105,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(line)
     print(f"\nreport:  {(args.out or Path(args.storage) / args.name / 'report') / 'report.html'}")
     return 0
+
+
+def _verify(folder: Folder) -> int:
+    folder.load()
+    found = verify(folder, _provenance(folder))
+    for line in found[:MOST_SHOWN]:
+        print(line)
+    if len(found) > MOST_SHOWN:
+        print(f"... and {len(found) - MOST_SHOWN} more")
+    print(f"{len(found)} differences" if found else "every number follows from the logged runs")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -74,6 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--name", help="of the study, instead of the file's")
     parser.add_argument("--resume", action="store_true", help="go on with an existing study")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
+    parser.add_argument(
+        "--pilot", metavar="STUDY", help="with --dry-run: an earlier study that tells the spread"
+    )
     parser.add_argument("--address", help="of a running Ray cluster; default: this machine")
     parser.add_argument(
         "--storage", default="studies", metavar="DIR", help="where studies are kept (studies)"

@@ -180,6 +180,8 @@ class Study(_Model):
     margin: Annotated[float, Field(gt=0, lt=1)] | None = None
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     pilot_sd: Annotated[float, Field(gt=0)] | None = None
+    chance: Annotated[float, Field(ge=0, lt=1)] | None = None  # score of a run that diverged
+    looks: Annotated[int, Field(ge=1)] = 1  # planned looks at the results, the last included
     resources: Resources = Resources()
 
     @property

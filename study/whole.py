@@ -15,18 +15,11 @@ from study.confirm import ConfirmSource, confirmation_jobs
 from study.environment import check_torchvision
 from study.folder import Folder, hardware, versions
 from study.job import Job
-from study.ledger import (
-    RESULT_COLUMNS,
-    RUN_COLUMNS,
-    Ending,
-    Ledger,
-    result_rows,
-    run_row,
-    write_table,
-)
+from study.ledger import Ledger
 from study.load import load_study
 from study.progress import Display
 from study.spec import Settings, Study
+from study.tables import write_tables
 from study.tracking import Tracker, browse_command
 
 DONE, FAILED = 0, 1
@@ -35,10 +28,14 @@ DONE, FAILED = 0, 1
 def plan_study(args: argparse.Namespace, console: Console) -> int:
     """`--dry-run`: print what the study would do."""
     study = _load(args)
-    from study.plan import plan_lines
+    from study.plan import pilot_sds, plan_lines
     from study.resources import slots_here
 
-    for line in plan_lines(study, slots=slots_here(study.resources)):
+    folder = Folder(Path(args.storage) / (args.pilot or study.name))
+    if args.pilot:
+        folder.load()
+    pilot = pilot_sds(folder.report / "report.json")
+    for line in plan_lines(study, slots=slots_here(study.resources), pilot=pilot):
         console.print(line, markup=False)
     return DONE
 
@@ -193,18 +190,7 @@ class _Whole:
         } | {f"trial.{name}": value for name, value in self.study.trial.items()}
 
     def _write_tables(self, winners: Mapping[str, Settings | None]) -> None:
-        run_ids = self.tracker.flush()
-        metric = self.study.search.metric if self.study.search else "val/knn_top1"
-        search = [(e.job, e) for phase in ("search", "recheck") for e in self.ledger.all(phase)]
-        confirm = [
-            (job, self.ledger.read(job.key))
-            for job in confirmation_jobs(self.study, winners, self.folder.path)
-        ]
-        ordered: list[tuple[Job, Ending | None]] = [*search, *confirm]
-        rows = (run_row(job, "planned", ending, metric, run_ids) for job, ending in ordered)
-        write_table(self.folder.runs_csv, RUN_COLUMNS, rows)
-        endings = [ending for _, ending in confirm if ending]
-        write_table(self.folder.results_csv, RESULT_COLUMNS, result_rows(endings))
+        write_tables(self.folder, self.study, winners, self.tracker.flush())
 
     def _report(self) -> int:
         from study.report import report_on

@@ -159,6 +159,28 @@ def test_the_report_can_be_written_again_and_is_the_same(smoke, monkeypatch, cap
     assert "smoke" in capsys.readouterr().err
 
 
+def test_a_report_is_verified_and_a_changed_figure_is_found(smoke, monkeypatch, capsys, tmp_path):
+    import shutil
+
+    from study.report import main as report
+
+    shutil.copytree(smoke[0], tmp_path / "smoke", ignore=shutil.ignore_patterns("ray"))
+    monkeypatch.chdir(smoke[0].parents[1])
+    verify = ["smoke", "--storage", str(tmp_path), "--verify"]
+    assert report(verify) == 0
+    assert "every number follows" in capsys.readouterr().out
+    results = tmp_path / "smoke" / "results.csv"
+    text = results.read_text()
+    row = next(line for line in text.splitlines() if "test/knn_top1" in line)
+    value, correct, total = row.split(",")[-3:]
+    better = f"{(int(correct) + 9) / int(total)!r},{int(correct) + 9},{total}"
+    results.write_text(text.replace(row, row.replace(f"{value},{correct},{total}", better)))
+    assert report(verify) == 1
+    out = capsys.readouterr().out
+    assert "results.csv:" in out
+    assert "report.json: " in out
+
+
 def test_a_killed_study_resumes_to_the_very_same_results(smoke, home):
     """Driver killed with SIGKILL in the search and again in the confirmation, under Ray.
 
@@ -213,6 +235,25 @@ def test_a_dry_run_prints_the_plan_and_creates_nothing(tmp_path, monkeypatch, ca
     assert "WARNING: 1 claims need at least 6 seeds" in out
     assert "time: about" in out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_takes_the_spread_from_an_earlier_study(smoke, monkeypatch, capsys):
+    from study.plan import pilot_sds
+
+    monkeypatch.chdir(smoke[0].parents[1])
+    results = pd.read_csv(smoke[0] / "results.csv")
+    final = results[results.metric == "test/knn_top1"].pivot(
+        index="seed", columns="arm", values="value"
+    )
+    sd = (final.debiased_pos - final.contrastive).std(ddof=1)
+    found = pilot_sds(smoke[0] / "report" / "report.json")
+    assert found == {"S1": pytest.approx(sd)}
+    assert main([str(SMOKE), "--dry-run", "--name", "next", "--pilot", "smoke"]) == 0
+    out = capsys.readouterr().out
+    assert f"(pilot sd {sd:.4f})" in out
+    assert re.search(r"one of 0\.02, the margin, would take \d+ seeds", out)
+    assert main([str(SMOKE), "--dry-run", "--pilot", "gone"]) == 2
+    assert "there is no study" in capsys.readouterr().err
 
 
 def test_bad_input_exits_with_2_and_without_a_traceback(tmp_path):

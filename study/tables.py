@@ -1,0 +1,54 @@
+"""Which rows do `runs.csv` and `results.csv` have, given what the ledger knows?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from study.confirm import confirmation_jobs
+from study.folder import Folder
+from study.job import Job
+from study.ledger import (
+    RESULT_COLUMNS,
+    RUN_COLUMNS,
+    Ending,
+    Ledger,
+    result_rows,
+    run_row,
+    write_table,
+)
+from study.spec import Settings, Study
+
+Winners = Mapping[str, Settings | None]
+
+
+def write_tables(
+    folder: Folder, study: Study, winners: Winners, run_ids: Mapping[str, str]
+) -> None:
+    """Write both tables of a study's folder, whole.
+
+    Args:
+        folder: of the study.
+        study: the study.
+        winners: of the search; arms without one have no confirmation runs.
+        run_ids: MLflow run ids by job key.
+    """
+    metric = study.search.metric if study.search else "val/knn_top1"
+    ledger = Ledger(folder.path)
+    searched = [(e.job, e) for phase in ("search", "recheck") for e in ledger.all(phase)]
+    planned = confirmations(folder, study, winners)
+    write_table(
+        folder.runs_csv,
+        RUN_COLUMNS,
+        (run_row(job, "planned", e, metric, run_ids) for job, e in [*searched, *planned]),
+    )
+    endings = [ending for _, ending in planned if ending]
+    write_table(folder.results_csv, RESULT_COLUMNS, result_rows(endings))
+
+
+def confirmations(
+    folder: Folder, study: Study, winners: Winners
+) -> list[tuple[Job, Ending | None]]:
+    """The planned runs of the confirmation, each with its ending if it has ended."""
+    ledger = Ledger(folder.path)
+    jobs = confirmation_jobs(study, winners, folder.path)
+    return [(job, ledger.read(job.key)) for job in jobs]
