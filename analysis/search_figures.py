@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from analysis import words
 from analysis.style import (
@@ -43,6 +43,7 @@ def expected_best(report: dict) -> Drawing | None:
         )
     metric = arms[0]["metric"]
     panel.set_xlabel("complete trials")
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
     panel.set_ylabel(f"expected best {metric}" + (" (%)" if words.is_percent(metric) else ""))
     if words.is_percent(metric):
         percent_axis(panel.yaxis)
@@ -77,6 +78,8 @@ def slices(report: dict) -> Drawing | None:
         for s in report["search"][:MOST_ARMS]:
             style = look(names.index(s["arm"]) if s["arm"] in names else len(names))
             style.pop("linestyle")
+            if setting not in _varying(s):
+                continue
             for status, filled in (("finished", True), ("stopped", False)):
                 points = [
                     (t["config"][setting], t["value"])
@@ -181,13 +184,18 @@ def parallel(report: dict) -> Drawing | None:
 
 
 def _settings(report: dict) -> list[str]:
+    """Settings that vary within an arm; what differs between arms alone was not searched."""
+    found = dict.fromkeys(name for s in report["search"] for name in _varying(s))
+    return list(found)[:MOST_SETTINGS]
+
+
+def _varying(arm: dict) -> list[str]:
     seen: dict[str, set] = {}
-    for s in report["search"]:
-        for t in s["trials"]:
-            for name, value in t["config"].items():
-                if isinstance(value, str | int | float):
-                    seen.setdefault(name, set()).add(value)
-    return [name for name, values in seen.items() if len(values) > 1][:MOST_SETTINGS]
+    for t in arm["trials"]:
+        for name, value in t["config"].items():
+            if isinstance(value, str | int | float):
+                seen.setdefault(name, set()).add(value)
+    return [name for name, values in seen.items() if len(values) > 1]
 
 
 def _values(report: dict, setting: str) -> list:
