@@ -82,7 +82,8 @@ def _faults(error: ValidationError) -> list[str]:
         by_name.setdefault(name, []).append(details)
     lines = []
     for name, found in by_name.items():
-        said = " or ".join(dict.fromkeys(str(d["msg"]).removeprefix("Value error, ") for d in found))
+        messages = (str(d["msg"]).removeprefix("Value error, ") for d in found)
+        said = " or ".join(dict.fromkeys(messages))
         if not name:
             lines.append(said)
             continue

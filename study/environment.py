@@ -26,6 +26,9 @@ QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
+    # A tracking server that does not answer is given up after some 15 s, not after 4 minutes.
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "OMP_NUM_THREADS": "1",  # of the driver; workers set theirs from what Ray assigned
     "PYTHONWARNINGS": "ignore::FutureWarning,ignore::DeprecationWarning",
 }

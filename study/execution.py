@@ -14,6 +14,7 @@ from typing import Any
 
 from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
+from ray.tune.error import TuneError
 from ray.tune.search import Searcher
 
 from study.job import Job, Record, record_from
@@ -68,7 +69,11 @@ def execute(
             ),
         )
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-        tuner.fit()
+        try:
+            tuner.fit()
+        except TuneError:  # depending on where, Tune wraps an error of ours or swallows it
+            conductor.raise_if_broken()
+            raise
     conductor.raise_if_broken()
 
 
@@ -78,6 +83,7 @@ def execute_here(source: Source, *, monitors: Sequence[Monitor] = ()) -> None:
     while (job := conductor.start("here")) is not None:
         with contextlib.suppress(_Stopped):
             run_job(job.plain(), _report_here(conductor))
+        conductor.raise_if_broken()  # `run_job` takes whatever is raised for the job's own fault
         conductor.end("here", lost=None)
 
 
@@ -87,7 +93,9 @@ class _Stopped(Exception):
 
 def _report_here(conductor: _Conductor) -> Callable[[dict[str, Any]], None]:
     def report(result: dict[str, Any]) -> None:
-        if conductor.result("here", result):
+        with conductor.guarded():
+            stop = conductor.result("here", result)
+        if stop:
             raise _Stopped
 
     return report
@@ -158,7 +166,7 @@ class _Conductor:
 
     def raise_if_broken(self) -> None:
         if self._broken is not None:
-            raise self._broken
+            raise self._broken from None
 
 
 # Tune pickles searchers and stop functions, and a source holds connections. So Tune gets empty

@@ -68,13 +68,16 @@ class Ledger:
         write_whole(self._file(ending.job.key), json.dumps(data))
 
     def read(self, key: str) -> Ending | None:
-        """The ending of a job, if it has ended."""
+        """The ending of a job, if it has ended.
+
+        A file that a failing disk or file system left torn counts as none: the job is run again.
+        """
         try:
             data = json.loads(self._file(key).read_text())
-        except FileNotFoundError:
+            records = tuple(record_from(record) for record in data["records"])
+            return Ending(job_from(data["job"]), data["outcome"], records, data["failure"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
-        records = tuple(record_from(record) for record in data["records"])
-        return Ending(job_from(data["job"]), data["outcome"], records, data["failure"])
 
     def all(self, phase: str) -> Iterator[Ending]:
         """The endings of a phase, by key."""

@@ -44,6 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"the study pauses: {paused}", file=sys.stderr)
         return FAILED
     except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            print(
+                f"{error.filename or args.storage} cannot be written or read ({error.strerror})\n"
+                "  try: --storage DIR with a folder that is yours",
+                file=sys.stderr,
+            )
+            return WRONG_INPUT
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         print(

@@ -7,11 +7,16 @@ the study file, however many arms run side by side.
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import optuna
+from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy import event
+from sqlalchemy.engine import ExceptionContext
 
 from contrastive.config import TrainConfig
 from study.arm import ArmSearch
@@ -21,6 +26,8 @@ from study.ledger import Ending, Ledger
 from study.spec import Settings, Study
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+LOCK_TIMEOUT_S = 60
 
 
 class SearchSource:
@@ -41,11 +48,17 @@ class SearchSource:
         self._arms = {name: ArmSearch(study, name, storage) for name in study.arms}
         self._trials: dict[str, optuna.Trial] = {}  # running jobs, by key
         self._spent = {name: _Spent() for name in study.arms}
+        known = set()
         for ending in ledger.all("search"):
             self._spent[ending.job.arm].add(ending)
+            known.add(ending.job.key)
         self._exhausted: set[str] = set()
         self._parallel = self._search.parallel_per_arm or math.ceil(slots / len(study.arms))
+        # Counted here from now on: asking Optuna every time costs more with every trial.
+        self._started = {name: len(arm.started()) for name, arm in self._arms.items()}
+        self._again: dict[str, FrozenTrial] = {}  # ended, but their ledger file is lost; by key
         self._orphans = [job for arm in self._arms.values() for job in self._orphans_of(arm)]
+        self._orphans += [job for arm in self._arms.values() for job in self._lost(arm, known)]
 
     @property
     def reproducible(self) -> bool:
@@ -69,11 +82,15 @@ class SearchSource:
             name = max(arms, key=self._left)  # max takes the first of equals
             trial = self._arms[name].ask()
             if trial is not None:
+                self._started[name] += 1
                 return self._start(self._arms[name], trial)
             self._exhausted.add(name)  # nothing left that satisfies the constraints
 
     def on_records(self, job: Job, records: Sequence[Record]) -> bool:
         """Report the epochs to Optuna; True if the arm's rungs stop the trial."""
+        if job.key in self._again:  # decided before the loss
+            old = self._again[job.key]
+            return old.state == TrialState.PRUNED and records[-1].epoch >= old.last_step
         return self._arms[job.arm].report(self._trials[job.key], records)
 
     def on_end(self, ending: Ending) -> None:
@@ -84,7 +101,8 @@ class SearchSource:
         """
         self._ledger.write(ending)
         arm = ending.job.arm
-        self._arms[arm].tell(self._trials.pop(ending.job.key), ending)
+        if self._again.pop(ending.job.key, None) is None:
+            self._arms[arm].tell(self._trials.pop(ending.job.key), ending)
         self._spent[arm].add(ending)
         failed = self._spent[arm].failed
         if ending.outcome == "failed" and failed > self._search.max_failures:
@@ -141,7 +159,7 @@ class SearchSource:
     def _left(self, arm: str) -> int:
         if arm in self._exhausted or self._spent[arm].reached(self._search.budget):
             return 0
-        return max(0, self._arms[arm].planned - len(self._arms[arm].started()))
+        return max(0, self._arms[arm].planned - self._started[arm])
 
     def _running(self, arm: str) -> int:
         return sum(key.startswith(f"search/{arm}/") for key in self._trials)
@@ -180,6 +198,21 @@ class SearchSource:
         return orphans
 
 
+    def _lost(self, arm: ArmSearch, known: set[str]) -> list[Job]:
+        """Trials whose end Optuna knows and the ledger does not: a damaged disk.
+
+        They are run again, on the same seed and settings, for their records alone.
+        """
+        lost = []
+        for trial in arm.started():
+            if trial.state.is_finished():
+                job = self._job(arm, trial.number, dict(trial.params))
+                if job.key not in known:
+                    self._again[job.key] = trial
+                    lost.append(job)
+        return lost
+
+
 class _Spent:
     """What an arm's ended trials have cost."""
 
@@ -200,6 +233,23 @@ class _Spent:
 
 
 def _storage(folder: Path) -> optuna.storages.RDBStorage:
-    return optuna.storages.RDBStorage(
-        f"sqlite:///{folder / 'search.db'}", engine_kwargs={"connect_args": {"timeout": 60}}
+    file = folder / "search.db"
+    storage = optuna.storages.RDBStorage(
+        f"sqlite:///{file}", engine_kwargs={"connect_args": {"timeout": LOCK_TIMEOUT_S}}
     )
+
+    @event.listens_for(storage.engine, "handle_error")
+    def tell(context: ExceptionContext) -> None:
+        # Optuna calls them all invalid data in the commit.
+        told = str(context.original_exception)
+        if "disk is full" in told:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file)) from None
+        if "readonly" in told or "unable to open" in told:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(file)) from None
+        if "locked" in told:
+            raise Paused(
+                f"another process has kept {file} locked for {LOCK_TIMEOUT_S} s\n"
+                "  try: end that process, then the same command with --resume"
+            ) from None
+
+    return storage

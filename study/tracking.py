@@ -54,6 +54,7 @@ class Tracker:
         self._name, self._tags, self._warn = name, dict(tags), warn
         self._queue: queue.SimpleQueue[Callable[[_Sink], None] | None] = queue.SimpleQueue()
         self._ids: dict[str, str] = {}
+        self._failed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
         self._thread.start()
 
@@ -90,7 +91,7 @@ class Tracker:
         """Wait until all is written; the MLflow run ids by job key (and by phase)."""
         done = threading.Event()
         self._queue.put(lambda sink: (sink.flush(), done.set())[0])
-        while self._thread.is_alive() and not done.wait(0.1):
+        while self._thread.is_alive() and not self._failed.is_set() and not done.wait(0.1):
             pass
         return dict(self._ids)
 
@@ -105,6 +106,7 @@ class Tracker:
             self._drain(sink)
         except Exception as error:  # the study must not end because its mirror broke
             self._warn(f"MLflow cannot be written ({_short(error)}); the study goes on without it")
+            self._failed.set()  # before what waits for the queue could wait for ever
             self._discard()
 
     def _drain(self, sink: _Sink) -> None:

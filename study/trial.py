@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import traceback
@@ -44,11 +45,28 @@ def run_job(data: Mapping[str, Any], report: Report, *, threads: int = 1) -> Non
             outbox.add(record)
     except Diverged as diverged:
         outbox.flush("diverged", str(diverged))
-    except Exception:  # whatever an arm raises is a row of the report, not the end of the study
-        outbox.flush("failed", traceback.format_exc())
+    except Exception as error:  # what an arm raises is a row of the report, not the study's end
+        outbox.flush("failed", traceback.format_exc() + _memory_note(error, job))
     else:
         outbox.flush("finished")
-    Path(job.checkpoint).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        Path(job.checkpoint).unlink(missing_ok=True)
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()  # this process is used again, others may be on the same card
+
+
+def _memory_note(error: Exception, job: Job) -> str:
+    """A last line that says so if memory ran out, and what had been needed by then."""
+    cuda = isinstance(error, torch.cuda.OutOfMemoryError)
+    if not (cuda or isinstance(error, MemoryError) or "can't allocate memory" in str(error)):
+        return ""
+    if not cuda:
+        return f"out of memory with batch_size {job.config['batch_size']}"
+    reached = torch.cuda.max_memory_reserved() / 2**30 if torch.cuda.is_initialized() else 0.0
+    return (
+        f"out of GPU memory after {reached:.1f} GiB with batch_size {job.config['batch_size']}; "
+        "try: fewer trainings per card (a larger resources.gpus) or a smaller batch_size"
+    )
 
 
 def _records(job: Job, outbox: _Outbox) -> Any:
@@ -97,10 +115,16 @@ def _plain(record: EpochRecord) -> Record:
 
 def _save(job: Job, state: dict[str, Any], records: list[Record]) -> None:
     file = Path(job.checkpoint)
-    file.parent.mkdir(parents=True, exist_ok=True)
     scratch = file.with_suffix(".part")
-    torch.save({"job": job.key, "state": state, "records": [r.plain() for r in records]}, scratch)
-    os.replace(scratch, file)  # a reader finds the old or the new one, never half of one
+    data = {"job": job.key, "state": state, "records": [r.plain() for r in records]}
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(data, scratch)
+        os.replace(scratch, file)  # a reader finds the old or the new one, never half of one
+    except (OSError, RuntimeError):  # torch says "file write failed" where the disk is full
+        # Costs epochs if the worker dies, never the run. A full disk is the driver's to tell.
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
 
 
 def _load(job: Job) -> tuple[dict[str, Any] | None, list[Record]]:

@@ -49,11 +49,9 @@ def natural(images: Tensor, draws: Draws, *, blur_prob: float) -> Tensor:
     boxes = crop_boxes(draws["crop"], draws["position"], height=height, width=width)
     images = crop_resize_flip(images, boxes.to(device), (draws["flip"] < 0.5).to(device))
     if images.shape[1] == 3:
-        chosen = _chosen(draws["jitter"] < 0.8)
-        strength = torch.tensor([0.4, 0.4, 0.4, 0.1])
+        strength = torch.tensor([0.4, 0.4, 0.4, 0.1]) * (draws["jitter"] < 0.8)[:, None]
         factors = (2 * draws["factors"] - 1) * strength + torch.tensor([1.0, 1.0, 1.0, 0.0])
-        order = draws["order"].argsort(1)
-        images = _on(images, chosen, lambda x: jitter(x, factors[chosen].to(device), order[chosen]))
+        images = jitter(images, factors, draws["order"].argsort(1))
         images = _on(images, _chosen(draws["grey"] < 0.2), lambda x: grey(x).expand(-1, 3, -1, -1))
     return _blurred(images, draws, blur_prob)
 
@@ -97,8 +95,8 @@ def _chosen(mask: Tensor) -> Tensor:
 
 
 def _on(images: Tensor, chosen: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """`images` with `change` applied to the chosen rows only."""
+    """`images` with `change` applied to the chosen rows, in place: they are this pipeline's own."""
     if not len(chosen):
         return images
     chosen = chosen.to(images.device, non_blocking=True)
-    return images.index_copy(0, chosen, change(images[chosen]))
+    return images.index_copy_(0, chosen, change(images[chosen]))

@@ -63,7 +63,7 @@ def test_jitter_follows_each_images_own_order():
     order = torch.stack([torch.randperm(4, generator=GENERATOR) for _ in range(12)])
     factors = torch.stack([FACTORS, FACTORS.flip(0), FACTORS, FACTORS - 1], dim=1)
     factors[:, 3] = factors[:, 3].clamp(-0.5, 0.5)
-    ours = jitter(IMAGES, factors, order)
+    ours = jitter(IMAGES.clone(), factors, order)
     theirs = (tv.adjust_brightness, tv.adjust_contrast, tv.adjust_saturation, tv.adjust_hue)
     for i, image in enumerate(IMAGES):
         for which in order[i].tolist():
