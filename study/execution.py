@@ -23,6 +23,8 @@ from study.resources import Share
 from study.source import Monitor, Source
 from study.trial import run_job
 
+Work = Callable[..., None]  # as `run_job`
+
 
 def execute(
     source: Source,
@@ -32,6 +34,7 @@ def execute(
     session: str,
     retries: int,
     monitors: Sequence[Monitor] = (),
+    work: Work = run_job,
 ) -> None:
     """Run jobs until the source has none left and all have ended.
 
@@ -42,6 +45,7 @@ def execute(
         session: a name that no earlier call used in this folder.
         retries: how often a job whose worker was lost is started again.
         monitors: told about everything, never asked.
+        work: what a worker does with a job.
     """
     remaining = source.remaining()
     if not remaining:
@@ -50,7 +54,7 @@ def execute(
     with _registered(conductor):
         tuner = tune.Tuner(
             tune.with_resources(
-                _trainable, {"cpu": share.cpus} | ({"gpu": share.gpus} if share.gpus else {})
+                _trainable(work), {"cpu": share.cpus} | ({"gpu": share.gpus} if share.gpus else {})
             ),
             tune_config=TuneConfig(
                 search_alg=_Bridge(),
@@ -77,13 +81,15 @@ def execute(
     conductor.raise_if_broken()
 
 
-def execute_here(source: Source, *, monitors: Sequence[Monitor] = ()) -> None:
+def execute_here(
+    source: Source, *, monitors: Sequence[Monitor] = (), work: Work = run_job
+) -> None:
     """As `execute`, one job after the other in this process and without Ray: for tests."""
     conductor = _Conductor(source, monitors, threads=1)
     while (job := conductor.start("here")) is not None:
         with contextlib.suppress(_Stopped):
-            run_job(job.plain(), _report_here(conductor))
-        conductor.raise_if_broken()  # `run_job` takes whatever is raised for the job's own fault
+            work(job.plain(), _report_here(conductor))
+        conductor.raise_if_broken()  # `work` takes whatever is raised for the job's own fault
         conductor.end("here", lost=None)
 
 
@@ -101,9 +107,13 @@ def _report_here(conductor: _Conductor) -> Callable[[dict[str, Any]], None]:
     return report
 
 
-def _trainable(config: dict[str, Any]) -> None:
+def _trainable(work: Work) -> Callable[[dict[str, Any]], None]:
     """What a worker runs: a plain job with Ray's report."""
-    run_job(config["job"], tune.report, threads=int(config["threads"]))
+
+    def trainable(config: dict[str, Any]) -> None:
+        work(config["job"], tune.report, threads=int(config["threads"]))
+
+    return trainable
 
 
 class _Conductor:

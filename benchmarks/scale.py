@@ -1,0 +1,254 @@
+"""What does a study of thousands of trials cost its driver? `python benchmarks/scale.py`
+
+Trainings are replaced by synthetic curves and a sleep; queue, samplers, halving, ledger, Ray and
+tables are the real ones. Three parts: 2,000 trials on eight pretended GPUs, a search over 200
+arms, and 10,000 confirmation runs in the tables. Costs are compared between the first and the
+last tenth of the trials: a cost that grows with the history would show there.
+"""
+
+from __future__ import annotations
+
+from study.environment import quieten
+
+quieten()
+
+import argparse  # noqa: E402
+import math  # noqa: E402
+import tempfile  # noqa: E402
+import time  # noqa: E402
+from collections.abc import Callable, Mapping  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+import psutil  # noqa: E402
+
+from study.ledger import (  # noqa: E402
+    RESULT_COLUMNS,
+    RUN_COLUMNS,
+    Ending,
+    Ledger,
+    result_rows,
+    run_row,
+    write_table,
+)
+from study.spec import Study  # noqa: E402
+
+EPOCHS, METRIC = 9, "val/knn_top1"
+SLEEP_S = 0.2
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    parser.add_argument("--trials", type=int, help="of the first part (2000)")
+    parser.add_argument(
+        "--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="which (all)"
+    )
+    args = parser.parse_args()
+    scale = 10 if args.quick else 1
+    sizes = {"gpus": args.trials or 2000 // scale, "arms": 200 // scale, "tables": 10_000 // scale}
+    for part in args.parts:
+        with tempfile.TemporaryDirectory() as folder:
+            print(PARTS[part](Path(folder), sizes[part]), flush=True)
+
+
+def on_pretended_gpus(folder: Path, trials: int) -> str:
+    """A search of two arms through Ray Tune."""
+    import ray
+
+    from study.execution import execute
+    from study.resources import Share
+
+    ray.init(num_cpus=8, num_gpus=8, include_dashboard=False, log_to_driver=False,
+             logging_level="ERROR")  # fmt: skip
+    try:
+        source = Timed(_search(folder, arms=2, trials=trials // 2, slots=8))
+        share = Share(cpus=1, gpus=1.0, slots=8)
+        began = time.perf_counter()
+        execute(source, share=share, folder=folder, session="scale", retries=0, work=simulated)
+        wall = time.perf_counter() - began
+    finally:
+        ray.shutdown()
+    busy = sum(source.slept) / (8 * wall)
+    return (
+        f"{source.ended} trials, 2 arms, 8 pretended GPUs: {wall:.0f} s, "
+        f"{1000 * wall / source.ended:.0f} ms each; slots busy {busy:.0%}\n{source.summary()}"
+    )
+
+
+def with_many_arms(folder: Path, arms: int) -> str:
+    """A search without Ray: what the queue and Optuna cost by themselves."""
+    from study.execution import execute_here
+
+    began = time.perf_counter()
+    source = Timed(_search(folder, arms=arms, trials=5, slots=8))
+    opened = time.perf_counter() - began
+    execute_here(source, work=immediate)
+    began = time.perf_counter()
+    _search(folder, arms=arms, trials=5, slots=8)
+    again = time.perf_counter() - began
+    return (
+        f"{arms} arms, {source.ended} trials, without Ray: opened in {opened:.1f} s, "
+        f"reopened when done in {again:.1f} s\n{source.summary()}"
+    )
+
+
+def in_tables(folder: Path, runs: int) -> str:
+    """Writing, reading and tabulating the endings of a confirmation."""
+    from study.confirm import ConfirmSource, confirmation_jobs
+
+    study = _study(arms=10, trials=1, seeds=runs // 10)
+    jobs = confirmation_jobs(study, {arm: {} for arm in study.arms}, folder)
+    ledger = Ledger(folder)
+    steps = [("planned", time.perf_counter())]
+    for job in jobs:
+        ledger.write(Ending(job, "finished", tuple(_records(job.plain()))))
+    steps.append(("ledger written", time.perf_counter()))
+    endings = [(job, ledger.read(job.key)) for job in jobs]
+    steps.append(("ledger read", time.perf_counter()))
+    rows = (run_row(job, "planned", ending, METRIC, {}) for job, ending in endings)
+    write_table(folder / "runs.csv", RUN_COLUMNS, rows)
+    steps.append(("runs.csv", time.perf_counter()))
+    write_table(folder / "results.csv", RESULT_COLUMNS, result_rows(e for _, e in endings))
+    steps.append(("results.csv", time.perf_counter()))
+    assert ConfirmSource(jobs, ledger).remaining() == 0
+    steps.append(("resumed", time.perf_counter()))
+    took = [
+        f"{name} {now - before:.1f} s"
+        for (_, before), (name, now) in zip(steps, steps[1:], strict=False)
+    ]
+    return f"{len(jobs)} confirmation runs: {', '.join(took)}; driver {_memory():.0f} MB"
+
+
+PARTS = {"gpus": on_pretended_gpus, "arms": with_many_arms, "tables": in_tables}
+
+
+class Timed:
+    """A source that notes how long each of its decisions takes."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self.ended, self.slept = 0, []
+        self.decisions: list[tuple[int, float]] = []  # (trials ended before, seconds)
+        self.endings: list[float] = []
+        self.memory = [_memory()]
+
+    def remaining(self) -> int:
+        return self._timed(self._source.remaining)
+
+    def next(self) -> Any:
+        return self._timed(self._source.next)
+
+    def on_records(self, job: Any, records: Any) -> bool:
+        return self._timed(self._source.on_records, job, records)
+
+    def on_end(self, ending: Ending) -> None:
+        self._timed(self._source.on_end, ending)
+        self.ended += 1
+        self.slept.append(SLEEP_S * ending.epochs / EPOCHS)
+        self.endings.append(time.perf_counter())
+        if self.ended % 50 == 0:
+            self.memory.append(_memory())
+
+    def _timed(self, decide: Callable[..., Any], *args: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return decide(*args)
+        finally:
+            self.decisions.append((self.ended, time.perf_counter() - began))
+
+    def summary(self) -> str:
+        """First and last tenth, side by side; the very first trials carry the start-up."""
+        tenth = max(1, self.ended // 10)
+        first, last = range(tenth, 2 * tenth), range(self.ended - tenth, self.ended)
+        lines = []
+        for name, cost in (("decisions", self._deciding), ("wall clock", self._wall)):
+            at = [f"{1000 * cost(part):.0f} ms" for part in (first, last)]
+            lines.append(
+                f"  {name} per trial: {at[0]} for trials {first.start}-{first.stop}, "
+                f"{at[1]} for {last.start}-{last.stop}"
+            )
+        slowest = max(seconds for _, seconds in self.decisions)
+        lines.append(
+            f"  slowest single decision {1000 * slowest:.0f} ms; "
+            f"driver {self.memory[0]:.0f} MB at the start, {max(self.memory):.0f} MB at most"
+        )
+        return "\n".join(lines)
+
+    def _deciding(self, part: range) -> float:
+        return sum(seconds for ended, seconds in self.decisions if ended in part) / len(part)
+
+    def _wall(self, part: range) -> float:
+        return (self.endings[part.stop - 1] - self.endings[part.start - 1]) / len(part)
+
+
+def simulated(data: Mapping[str, Any], report: Callable, *, threads: int = 1) -> None:
+    """As `study.trial.run_job`: reports at the rungs and at the end, and sleeps in between."""
+    waiting = []
+    for record in _records(data):
+        if record.epoch:
+            time.sleep(SLEEP_S / EPOCHS)
+        waiting.append(record.plain())
+        if record.epoch in data["decide_at"]:
+            report({"records": waiting, "outcome": None, "failure": ""})
+            waiting = []
+    report({"records": waiting, "outcome": "finished", "failure": ""})
+
+
+def immediate(data: Mapping[str, Any], report: Callable, *, threads: int = 1) -> None:
+    """Without the sleep."""
+    waiting = []
+    for record in _records(data):
+        waiting.append(record.plain())
+        if record.epoch in data["decide_at"]:
+            report({"records": waiting, "outcome": None, "failure": ""})
+            waiting = []
+    report({"records": waiting, "outcome": "finished", "failure": ""})
+
+
+def _records(data: Mapping[str, Any]) -> list[Any]:
+    """A curve that rises, the higher the nearer the temperature is to 0.3."""
+    from study.job import Record
+
+    distance = abs(math.log(data["config"]["temperature"] / 0.3)) + 0.01 * data["seed"] % 0.07
+    return [
+        Record(epoch, {METRIC: 0.9 - 0.2 * distance - 0.4 / (1 + epoch), "seconds": 1.0 * epoch},
+               {METRIC: (450, 500)})
+        for epoch in range(EPOCHS + 1)
+    ]  # fmt: skip
+
+
+def _search(folder: Path, *, arms: int, trials: int, slots: int) -> Any:
+    from study.search import SearchSource
+
+    return SearchSource(_study(arms, trials, seeds=2), folder, Ledger(folder), slots=slots)
+
+
+def _study(arms: int, trials: int, seeds: int) -> Study:
+    search = {
+        "trials_per_arm": trials,
+        "space": {
+            "temperature": {"low": 0.05, "high": 1.0, "log": True},
+            "learning_rate": {"low": 1e-4, "high": 1e-2, "log": True},
+        },
+        "early_stopping": {"grace_epochs": 1, "reduction_factor": 3},
+    }
+    return Study.model_validate(
+        {
+            "name": "scale",
+            "trial": {"dataset": "digits", "epochs": EPOCHS},
+            "arms": {f"arm{number:03d}": {"loss": "contrastive"} for number in range(arms)},
+            "search": search,
+            "confirm": {"seeds": seeds},
+        }
+    )
+
+
+def _memory() -> float:
+    """Resident memory of this process in MB."""
+    return psutil.Process().memory_info().rss / 2**20
+
+
+if __name__ == "__main__":
+    main()
