@@ -48,7 +48,7 @@ def write_report(
         out: folder to write; files of an earlier report in it are replaced.
         margin, alpha, chance: override the plan's; another margin or alpha than the plan's makes
             verdicts exploratory.
-        percent: accuracies of the table stand in percent.
+        percent: accuracies of the table, `margin` and `chance` stand in percent.
 
     Returns:
         The report, as written to report.json.
@@ -82,6 +82,10 @@ def analyse(
     percent=False,
 ) -> dict[str, Any]:
     """The report of `write_report` without writing anything."""
+    if percent:
+        # Given on the scale of the table, like everything else that the caller sees.
+        margin = None if margin is None else margin / 100
+        chance = None if chance is None else chance / 100
     declared = read_plan(plan, margin=margin, alpha=alpha, chance=chance)
     table_of_runs = ledger.read_runs(runs)
     checked = read_results(
@@ -153,7 +157,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--margin", type=float, help="differences below it are practically equal")
     parser.add_argument("--chance", type=float, help="score of guessing, for runs that broke down")
     parser.add_argument("--alpha", type=float, help="family-wise error (default: plan's or 0.05)")
-    parser.add_argument("--percent", action="store_true", help="accuracies stand in percent")
+    parser.add_argument(
+        "--percent", action="store_true", help="accuracies, --margin, --chance stand in percent"
+    )
     parser.add_argument("--out", default="report", help="folder to write (default: report)")
     given = parser.parse_args(arguments)
     try:
@@ -167,6 +173,13 @@ def main(arguments: list[str] | None = None) -> int:
             chance=given.chance,
             percent=given.percent,
         )
+    except OSError as error:
+        print(
+            f"{given.out}: the report cannot be written: {error.strerror}\n"
+            "  try: --out with a folder that you may write to",
+            file=sys.stderr,
+        )
+        return 2
     except TableError as error:
         print(error, file=sys.stderr)
         return 2

@@ -8,12 +8,14 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import ValidationError
 
 from contrastive.config import TrainConfig
@@ -33,6 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValidationError as error:
         print("\n".join(_faults(error)), file=sys.stderr)
         return WRONG_INPUT
+    fault = _place_fault(out, device)
+    if fault:
+        print(fault, file=sys.stderr)
+        return WRONG_INPUT
     records: list[dict[str, Any]] = []
     try:
         for record in train(config, seed, device=device):
@@ -49,6 +55,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if out:
         out.write_text(json.dumps(records, indent=1) + "\n")
     return DONE
+
+
+def _place_fault(out: Path | None, device: str | None) -> str:
+    """What is wrong with --out or --device, found before hours of training."""
+    if out and not (out.parent.is_dir() and os.access(out.parent, os.W_OK)):
+        return f"--out {out}: there is no folder {out.parent} that can be written to"
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        return f"--device {device}: {reason}; allowed: cpu, cuda with a GPU, cuda:1, …"
+    return ""
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -179,7 +179,9 @@ class _Training:
         self.mean_loss = float(total) / self.steps
         self.epoch, self.views = epoch, self.views + self.steps * config.batch_size * views
         self.seconds += time.perf_counter() - started
-        if not torch.isfinite(total):
+        # The last step of an epoch can break the weights without a loss that shows it.
+        finite = all(bool(torch.isfinite(p).all()) for p in self.model.parameters())
+        if not (torch.isfinite(total) and finite):
             raise Diverged(epoch, self.last)
 
     def _sources(self, draws: Draws, views: int) -> Tensor:

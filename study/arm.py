@@ -100,7 +100,7 @@ class ArmSearch:
             self._seed_sampler(position, name="random")
             return True
         tried = [t.params for t in self.started()]
-        untried = [point for point in self._points if point not in tried]
+        untried = [p for p in self._points if not any(_same(p, other) for other in tried)]
         if untried:
             choice = derive(self._search.seed, "untried", position) % len(untried)
             self._optuna.enqueue_trial(untried[choice])
@@ -136,7 +136,7 @@ class ArmSearch:
     def tell(self, trial: optuna.Trial, ending: Ending) -> None:
         """Tell Optuna how a trial ended: only one that reached its last epoch is complete."""
         state = _STATES[ending.outcome]
-        value = self._judged(ending) if state == TrialState.COMPLETE else None
+        value = self.judged(ending) if state == TrialState.COMPLETE else None
         if state == TrialState.COMPLETE and (value is None or not math.isfinite(value)):
             state, value = TrialState.FAIL, None
         trial.set_user_attr("config", json.dumps(ending.job.config, sort_keys=True))
@@ -149,7 +149,7 @@ class ArmSearch:
         complete = self._optuna.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         return sorted(complete, key=lambda t: (-t.value, t.number))
 
-    def _judged(self, ending: Ending) -> float | None:
+    def judged(self, ending: Ending) -> float | None:
         """The mean of the metric over the last `smooth_epochs` records that have it."""
         metric = self._search.metric
         values = [r.metrics[metric] for r in ending.records if metric in r.metrics and r.epoch]
@@ -176,7 +176,7 @@ class ArmSearch:
             return f"against {', '.join(self._search.require)}"
         if self._points is not None:
             for other in self.started():
-                if other.number < number and other.params == drawn:
+                if other.number < number and _same(other.params, drawn):
                     return f"repeats trial {other.number}"
         return None
 
@@ -186,6 +186,16 @@ class ArmSearch:
 
     def _frozen(self, trial: optuna.Trial) -> FrozenTrial:
         return trial.storage.get_trial(trial._trial_id)
+
+
+def _same(first: Settings, second: Settings) -> bool:
+    """Whether two configurations are equal, binary fractions of a grid aside."""
+    return first.keys() == second.keys() and all(
+        math.isclose(a, b, rel_tol=1e-9)
+        if isinstance(a := first[name], float) and isinstance(b := second[name], float | int)
+        else a == second[name]
+        for name in first
+    )
 
 
 def _suggest(trial: optuna.Trial, name: str, parameter: Parameter) -> Any:

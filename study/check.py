@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import cache
@@ -9,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from analysis.plan import check_claims
+from analysis.plan import check_claims, parse_metric
 from contrastive.config import TrainConfig
 from contrastive.data import DataError
 from contrastive.training import batches, dataset_of
@@ -18,6 +20,14 @@ from study.faults import Fault, Path, dotted, listing, nearest
 from study.require import ALLOWED, names_in, satisfied
 from study.spec import Settings, Study
 
+TEST_METRICS = (
+    "test/knn_top1",
+    "test/linear_top1",
+    "test/linear_top5",
+    "test/untrained_knn_top1",
+    "test/alignment",
+    "test/uniformity",
+)
 FIELDS = tuple(f.name for f in fields(TrainConfig))
 
 
@@ -31,6 +41,8 @@ def study_faults(study: Study, *, data: bool) -> list[Fault]:
     faults += [Fault(*fault) for fault in check_claims(study.declared())]
     if not faults:
         faults += list(_config_faults(study))
+    if not faults:
+        faults += list(_metric_faults(study))
     if not faults and data:
         faults += list(_data_faults(study))
     return faults
@@ -44,23 +56,37 @@ def settings_faults(data: Mapping[str, Any]) -> list[Fault]:
         found = data.get(room)
         if isinstance(found, Mapping):
             rooms += [((room, name), settings) for name, settings in found.items()]
+    trial = data.get("trial")
+    default_loss = trial.get("loss") if isinstance(trial, Mapping) else None
+    search = data.get("search")
+    searched = search.get("space") if isinstance(search, Mapping) else None
+    if not (isinstance(searched, Mapping) and "loss" in searched):
+        default_loss = default_loss or TrainConfig().loss
     for path, settings in rooms:
         if isinstance(settings, Mapping):
-            faults += _settings_in(path, settings)
+            loss = default_loss if path[0] == "arms" else None
+            faults += _settings_in(path, settings, loss)
     search = data.get("search")
     if isinstance(search, Mapping):
         faults += _space_values(search)
     return faults
 
 
-def _settings_in(path: Path, settings: Mapping[Any, Any]) -> list[Fault]:
+def _settings_in(path: Path, settings: Mapping[Any, Any], default_loss: Any = None) -> list[Fault]:
     faults = []
     for name, value in settings.items():
         fault = setting_fault((*path, name), name, value)
         if fault:
             faults.append(fault)
-    loss = settings.get("loss")
-    if loss in spaces.LOSSES:
+        elif path[0] == "arms" and name in spaces.NOT_OF_ARMS:
+            message = f"{dotted((*path, name))}: arms may not differ in `{name}`"
+            allowed_ = "settings of the method; data and evaluation are the same for all arms"
+            faults.append(Fault((*path, name), message, allowed_, f"trial: {{{name}: {value}}}"))
+        elif path[0] == "conditions" and name == "loss":
+            message = f"{dotted((*path, name))}: a condition may not set the loss of all arms"
+            faults.append(Fault((*path, name), message, "a stress: noise, data, batch size"))
+    loss = settings.get("loss", default_loss)
+    if path[0] != "trial" and isinstance(loss, str) and loss in spaces.LOSSES:
         for name in settings:
             if name in FIELDS and spaces.unused_by(loss, name):
                 takes = sorted(set(spaces.accepted(loss)) & set(FIELDS))
@@ -146,6 +172,10 @@ def _space_values(search: Mapping[str, Any]) -> list[Fault]:
             elif isinstance(parameter, Mapping):
                 choices = parameter.get("choices")
                 ends = [((*path, k), parameter[k]) for k in ("low", "high") if k in parameter]
+                step = parameter.get("step")
+                if spaces.integral(name) and isinstance(step, float) and not step.is_integer():
+                    message = f"{dotted((*path, 'step'))} is {step}, but {name} is a whole number"
+                    faults.append(Fault((*path, "step"), message, "a whole number", "step: 1"))
                 if isinstance(choices, list):
                     ends += [((*path, "choices", i), c) for i, c in enumerate(choices)]
                 faults += [f for at, value in ends if (f := setting_fault(at, name, value))]
@@ -240,6 +270,10 @@ def _require_faults(study: Study) -> Iterator[Fault]:
     for i, constraint in enumerate(search.require):
         path: Path = ("search", "require", i)
         try:
+            if not names_in(constraint) - set(FIELDS):
+                for arm in study.arms:
+                    for settings in _samples(study, arm):
+                        satisfied(constraint, settings)
             unknown = sorted(names_in(constraint) - set(FIELDS))
         except ValueError as error:
             readable = False
@@ -268,6 +302,15 @@ def _require_faults(study: Study) -> Iterator[Fault]:
             yield Fault(("search", "require"), message, "constraints that leave something")
 
 
+def _samples(study: Study, arm: str) -> Iterator[Settings]:
+    """Full configurations of an arm: the ends of its space and some random ones."""
+    space, fixed = spaces.arm_space(study, arm), study.fixed(arm, study.tuned_under)
+    drawn = [spaces.random_draw(study, arm, seed) for seed in range(50)]
+    for settings in [*(s for _, s in spaces.corners(space, fixed)), *(fixed | d for d in drawn)]:
+        with contextlib.suppress(ValidationError):  # told elsewhere
+            yield vars(TrainConfig(**settings))
+
+
 def _broken(study: Study, arm: str, drawn: Settings) -> int | None:
     """The first constraint that the configuration is against."""
     assert study.search is not None
@@ -290,9 +333,45 @@ def _range(parameter: Any) -> str:
     return f"{parameter.low:g} to {parameter.high:g}"
 
 
+def _metric_faults(study: Study) -> Iterator[Fault]:
+    """Metrics that no run records, and epochs at which none is measured."""
+    for i, metric in enumerate(study.confirm.metrics):
+        if metric not in TEST_METRICS:
+            close = nearest(metric, TEST_METRICS)
+            yield Fault(
+                ("confirm", "metrics", i),
+                f"confirm.metrics has `{metric}`, which no run records",
+                listing(TEST_METRICS),
+                f"`{close}`" if close else "",
+            )
+    every = TrainConfig(**study.trial).eval_every
+    rule = study.search.pruned if study.search else None
+    for arm in study.arms if rule else ():
+        epochs = TrainConfig(**study.fixed(arm, study.tuned_under)).epochs
+        missed = [rung for rung in rule.rungs(epochs) if rung % every]
+        if rule.rule == "asha" and missed:
+            yield Fault(
+                ("trial", "eval_every"),
+                f"trials of {arm} may be stopped at epoch {missed[0]}, where eval_every: {every} "
+                "measures nothing",
+                "rungs, grace_epochs times powers of reduction_factor, at multiples of eval_every",
+                f"trial: {{eval_every: 1}}, or grace_epochs: {every}",
+            )
+            break
+    for i, claim in enumerate(study.claims):
+        metric = parse_metric(claim["metric"])
+        if metric and metric.window and any(end % every for end in metric.window):
+            yield Fault(
+                ("claims", i, "metric"),
+                f"the window of {claim['metric']} begins or ends where eval_every: {every} "
+                "measures nothing",
+                f"epochs that are multiples of {every}",
+            )
+
+
 def _seed_faults(study: Study) -> Iterator[Fault]:
     seeds = study.confirm.seed_list
-    doubled = sorted({seed for seed in seeds if seeds.count(seed) > 1})
+    doubled = sorted(seed for seed, times in Counter(seeds).items() if times > 1)
     if doubled:
         message = f"confirm.seeds has {listing(doubled)} more than once"
         yield Fault(("confirm", "seeds"), message, "each seed once: a repeated run is no new run")

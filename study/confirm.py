@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from contrastive.config import TrainConfig
+from study.faults import StudyError
 from study.job import Job, Record, work
 from study.ledger import Ending, Ledger
 from study.spec import Settings, Study
@@ -41,20 +42,34 @@ def _job(study: Study, arm: str, condition: str, seed: int, chosen: Settings, fo
         number=None,
         **work(config),
         drawn=dict(chosen),
-        checkpoint=str(folder / "checkpoints" / f"confirm-{arm}-{condition}-{seed:04d}.pt"),
+        folder=str(folder),
     )
 
 
 class ConfirmSource:
     """Hands out the runs that have not ended yet, in order; never stops one.
 
-    A run that failed for a reason of the machine is left out of the ledger by the caller, so that
-    the same seed is run again; diverged ones and those that raise are results.
+    A run that failed is run again when the study is resumed, with the same seed: its machine may
+    have been at fault. One that diverged is a result.
+
+    Raises:
+        StudyError: a run was made with other settings than the winners' of now.
     """
 
     def __init__(self, jobs: Sequence[Job], ledger: Ledger) -> None:
         self._ledger = ledger
-        self._waiting = [job for job in jobs if ledger.read(job.key) is None]
+        ended = {job.key: ledger.read(job.key) for job in jobs}
+        others = [j.key for j in jobs if (e := ended[j.key]) and e.job.config != j.config]
+        if others:
+            raise StudyError(
+                f"{len(others)} runs, the first {others[0]}, were made with other settings than "
+                "those that are to be confirmed now\n"
+                "  try: restore winners.json and search.db of the study's folder, or start anew "
+                "with --name"
+            )
+        self._waiting = [
+            job for job in jobs if (e := ended[job.key]) is None or e.outcome == "failed"
+        ]
 
     def remaining(self) -> int:
         """Runs still to be handed out."""

@@ -81,9 +81,7 @@ def execute(
     conductor.raise_if_broken()
 
 
-def execute_here(
-    source: Source, *, monitors: Sequence[Monitor] = (), work: Work = run_job
-) -> None:
+def execute_here(source: Source, *, monitors: Sequence[Monitor] = (), work: Work = run_job) -> None:
     """As `execute`, one job after the other in this process and without Ray: for tests."""
     conductor = _Conductor(source, monitors, threads=1)
     while (job := conductor.start("here")) is not None:

@@ -39,22 +39,36 @@ class Folder:
         self.results_csv = self.path / "results.csv"
         self.report = self.path / "report"
 
-    def open(self, study: Study, *, resume: bool, command: str, storage: str) -> str:
-        """Create the folder, or check that it may be resumed; returns the study's id.
+    def refuse_existing(self, *, command: str, storage: str) -> None:
+        """Nothing is overwritten without a word.
 
         Raises:
-            StudyError: it exists and `resume` is False, or it holds another design.
+            StudyError: the study exists; names the two ways on.
         """
-        if not self.study_yaml.exists():
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._write(study, identity=uuid.uuid4().hex)
-            return self.identity()
-        if not resume:
+        if self.study_yaml.exists():
             raise StudyError(
-                f"the study `{study.name}` already exists in {storage}/{study.name} "
+                f"the study `{self.path.name}` already exists in {storage}/{self.path.name} "
                 f"({self._state()}); nothing was changed\n"
                 f"  to go on with it:    {command} --resume\n"
                 f"  to start a new one:  {command} --name {self._free_name()}"
+            )
+
+    def open(self, study: Study, *, command: str, storage: str) -> str:
+        """Write the design of a new study, or check that an old one may go on; the study's id.
+
+        Call it under `locked`: another command may be running this study.
+
+        Raises:
+            StudyError: the folder holds another design, or one that was tampered with.
+        """
+        if not self.study_yaml.exists():
+            self._write(study, identity=uuid.uuid4().hex)
+            return self.identity()
+        if self.hash() != self.computed_hash():
+            raise StudyError(
+                f"{self.study_yaml}: the design was changed by hand after the study began; its "
+                "hash no longer fits\n"
+                "  try: undo the change; a study may only grow, by --set with --resume"
             )
         differences = self._differences(study)
         if differences:
@@ -88,7 +102,7 @@ class Folder:
             StudyError: there is no study in this folder.
         """
         try:
-            text = self.study_yaml.read_text()
+            text = self.study_yaml.read_text(errors="replace")
         except OSError:
             others = sorted(p.parent.name for p in self.path.parent.glob("*/study.yaml"))
             known = ", ".join(others) or "none"
@@ -96,13 +110,23 @@ class Folder:
                 f"there is no study in {self.path}\n  allowed: the name of a study there: {known}\n"
                 "  try: --storage DIR if it was kept elsewhere"
             ) from None
+        self._declared()
         return study_from(text, str(self.study_yaml))
 
     def winners(self) -> dict[str, Any] | None:
         """The settings frozen at the end of the search, if it has ended."""
         if not self.winners_json.exists():
             return None
-        return json.loads(self.winners_json.read_text())["winners"]
+        try:
+            data = json.loads(self.winners_json.read_text())
+            if data["hash"] == digest(data["winners"]):
+                return data["winners"]
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise StudyError(
+            f"{self.winners_json}: the frozen winners were changed or damaged; their hash does not "
+            "fit\n  try: restore the file, or remove it to choose the winners again from the search"
+        )
 
     def freeze(self, winners: Mapping[str, Any]) -> None:
         """Keep the winners, with a hash, before anything is confirmed."""
@@ -128,7 +152,18 @@ class Folder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other drivers out; the kernel lifts the lock when the process ends, however."""
+        """Keep other drivers out; the kernel lifts the lock when the process ends, however.
+
+        Raises:
+            StudyError: another process has the study, or the folder cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StudyError(
+                f"{self.path} cannot be made: {error.strerror}\n"
+                "  try: --storage DIR with a folder that you may write to"
+            ) from None
         with (self.path / "lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -140,12 +175,21 @@ class Folder:
             yield
 
     def _declared(self) -> dict[str, Any]:
-        return yaml.safe_load(self.study_yaml.read_text())
+        try:
+            data = yaml.safe_load(self.study_yaml.read_text())
+            if isinstance(data, dict) and "id" in data and "hash" in data:
+                return data
+        except (yaml.YAMLError, UnicodeDecodeError):
+            pass
+        raise StudyError(
+            f"{self.study_yaml} is damaged: it is not what study.run wrote\n"
+            "  try: restore the file, or start the study again with --name"
+        )
 
     def _write(self, study: Study, *, identity: str) -> None:
         declared = study.declared()
         data = {"id": identity, "hash": _design_hash(declared)} | declared
-        header = "# Written by study.run: the study as resolved. Changes here change nothing.\n"
+        header = "# Written by study.run: the study as resolved, and its hash. Do not edit.\n"
         write_whole(self.study_yaml, header + yaml.safe_dump(data, sort_keys=False))
 
     def _differences(self, study: Study) -> list[str]:
@@ -158,10 +202,16 @@ class Folder:
             if key == "confirm.seeds" and set(was or []) <= set(now or []):
                 continue
             more = isinstance(was, int) and isinstance(now, int) and now > was
-            if key == "search.trials_per_arm" and more and self.winners() is None:
+            if key == "search.trials_per_arm" and more and not self._confirming():
+                continue
+            if key == "search.max_failures":
                 continue
             found.append(f"{key}: was {_show(was)}, is now {_show(now)}")
         return found
+
+    def _confirming(self) -> bool:
+        """Whether anything has been confirmed, or may be with winners that are frozen."""
+        return self.winners() is not None or any((self.path / "runs" / "confirm").rglob("*.json"))
 
     def _state(self) -> str:
         if (self.report / "report.html").exists():

@@ -25,7 +25,7 @@ class Job:
         config: all settings of TrainConfig.
         drawn: those of them that the search chose.
         decide_at: epochs after which the driver may stop it.
-        checkpoint: file that holds its unfinished state.
+        folder: of the study.
         data: folder of the prepared dataset.
     """
 
@@ -35,7 +35,7 @@ class Job:
     seed: int
     number: int | None
     config: dict[str, Any]
-    checkpoint: str
+    folder: str
     data: str
     drawn: dict[str, Any] = field(default_factory=dict)
     decide_at: tuple[int, ...] = ()
@@ -48,6 +48,11 @@ class Job:
         if self.phase == "recheck":
             return f"recheck/{self.arm}/{self.number:04d}/{self.seed:04d}"
         return f"confirm/{self.arm}/{self.condition}/{self.seed:04d}"
+
+    @property
+    def checkpoint(self) -> str:
+        """The file that holds its unfinished state."""
+        return f"{self.folder}/checkpoints/{self.key}.pt"
 
     @property
     def planned_epochs(self) -> int:

@@ -15,7 +15,8 @@ from analysis.power import (
     smallest_p,
 )
 from contrastive.config import TrainConfig
-from contrastive.training import batches, dataset_of, train
+from contrastive.data import DataError
+from contrastive.training import Diverged, batches, dataset_of, train
 from study import space as spaces
 from study.progress import duration
 from study.spec import EarlyStopping, Parameter, Study
@@ -122,26 +123,35 @@ def pilot_sds(report: Path) -> dict[str, float]:
 
 
 def _time_lines(study: Study, slots: int) -> Iterator[str]:
+    try:
+        seconds = _total_seconds(study)
+    except (Diverged, DataError) as reason:
+        yield f"time: not known; a few batches could not be timed ({str(reason).split(';')[0]})"
+        return
+    yield (
+        f"time: about {duration(seconds / slots)} of training with {slots} at a time, by a few "
+        "batches timed just now; starting up takes half a minute more"
+    )
+
+
+def _total_seconds(study: Study) -> float:
+    """Device-seconds of all trainings."""
     seconds = sum(
         _seconds(study, arm, condition, len(study.confirm.seed_list))
         for arm in study.arms
         for condition in study.conditions
     )
-    if study.search:
-        share = _share_trained(study.search.pruned, TrainConfig(**study.trial).epochs)
-        for arm in study.arms:
-            trials = study.search.trials_per_arm
-            seconds += share * _seconds(study, arm, study.tuned_under, trials)
-    yield (
-        f"time: about {duration(seconds / slots)} with {slots} at a time on this machine, "
-        "measured on a few batches just now"
-    )
+    for arm in study.arms if study.search else ():
+        epochs = TrainConfig(**study.fixed(arm, study.tuned_under)).epochs
+        trials = study.search.trials_per_arm * _share_trained(study.search.pruned, epochs)
+        seconds += _seconds(study, arm, study.tuned_under, trials)
+    return seconds
 
 
 def _share_trained(rule: EarlyStopping | None, epochs: int) -> float:
     """The share of its epochs that an average trial runs, if each rung keeps 1/η."""
-    if rule is None:
-        return 1.0
+    if rule is None or rule.rule != "asha":
+        return 1.0  # at most
     share, alive, before = 0.0, 1.0, 0
     for rung in [*rule.rungs(epochs), epochs]:
         share += alive * (rung - before) / epochs
@@ -149,7 +159,7 @@ def _share_trained(rule: EarlyStopping | None, epochs: int) -> float:
     return share
 
 
-def _seconds(study: Study, arm: str, condition: str, runs: int) -> float:
+def _seconds(study: Study, arm: str, condition: str, runs: float) -> float:
     """Device-seconds of `runs` trainings, from a few timed batches of this configuration."""
     config = TrainConfig(**study.fixed(arm, condition))
     data = dataset_of(config)

@@ -8,6 +8,7 @@ quieten()
 
 import argparse  # noqa: E402
 import csv  # noqa: E402
+import json  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -71,7 +72,9 @@ def _provenance(folder: Folder) -> dict[str, Any]:
         if entry.get("look") and set(entry["seeds"]) != planned
     }
     last = sessions[-1] if sessions else {}
-    return {
+    changed = sorted({json.dumps(entry.get("versions", {}), sort_keys=True) for entry in sessions})
+    note = {"note": "sessions ran with different versions of packages"} if len(changed) > 1 else {}
+    return note | {
         "commands": [f"{entry['at']}  {entry['command']}" for entry in sessions],
         "versions": last.get("versions", {}),
         "hardware": last.get("hardware", {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,13 +65,13 @@ def _knock(address: str) -> None:
 
 
 def slots_here(resources: Resources) -> int:
-    """How many trainings would run at a time on this machine, without starting Ray."""
-    cards = torch.cuda.device_count()
-    if cards and resources.gpus == "auto":
-        return max(1, min(cards, _own_cores() // resources.cpus))
-    if cards and resources.gpus:
-        return max(1, int(cards / float(resources.gpus) + 1e-9))
-    return max(1, _own_cores() // resources.cpus)
+    """How many trainings would run at a time on this machine, without starting Ray.
+
+    Raises:
+        StudyError: not even one training fits.
+    """
+    have = {"CPU": float(_own_cores()), "GPU": float(torch.cuda.device_count())}
+    return _divide(resources, have).slots
 
 
 def _own_cores() -> int:
@@ -103,7 +104,10 @@ def share(resources: Resources) -> Share:
     Raises:
         StudyError: not even one training fits.
     """
-    have = ray.cluster_resources()
+    return _divide(resources, ray.cluster_resources())
+
+
+def _divide(resources: Resources, have: Mapping[str, float]) -> Share:
     cards, cores = have.get("GPU", 0), have.get("CPU", 0)
     gpus = (1.0 if cards else 0.0) if resources.gpus == "auto" else float(resources.gpus)
     slots = int(cores // resources.cpus)

@@ -32,6 +32,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
+        if "://" in args.storage:
+            raise StudyError(
+                f"--storage {args.storage} is an address\n"
+                "  allowed: a folder; on a cluster, one that all its nodes share (docs/cluster.md)"
+            )
         from study.whole import plan_study, run_study
 
         if args.dry_run:

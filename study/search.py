@@ -149,12 +149,12 @@ class SearchSource:
             values = [trial.value]
             for seed in asked.seeds:
                 ending = self._ledger.read(self._job(arm, trial.number, trial.params, seed).key)
-                value = ending.last(self._search.metric) if ending else None
+                value = arm.judged(ending) if ending else None
                 finished = ending is not None and ending.outcome == "finished"
                 values.append(value if finished and value is not None else -math.inf)
             means[trial.number] = math.fsum(values) / len(values)
         best = max(ranking[: asked.top], key=lambda t: (means[t.number], -t.number))
-        return dict(best.params)
+        return dict(best.params) if math.isfinite(means[best.number]) else None
 
     def _left(self, arm: str) -> int:
         if arm in self._exhausted or self._spent[arm].reached(self._search.budget):
@@ -171,7 +171,6 @@ class SearchSource:
 
     def _job(self, arm: ArmSearch, number: int, drawn: Settings, seed: int | None = None) -> Job:
         phase = "search" if seed is None else "recheck"
-        suffix = "" if seed is None else f"-seed{seed}"
         return Job(
             phase=phase,
             arm=arm.name,
@@ -181,9 +180,7 @@ class SearchSource:
             **work(TrainConfig(**(arm.fixed | drawn))),
             drawn=dict(drawn),
             decide_at=arm.decide_at if seed is None else (),
-            checkpoint=str(
-                self._folder / "checkpoints" / f"{phase}-{arm.name}-{number:04d}{suffix}.pt"
-            ),
+            folder=str(self._folder),
         )
 
     def _orphans_of(self, arm: ArmSearch) -> list[Job]:
@@ -196,7 +193,6 @@ class SearchSource:
             else:
                 orphans.append(job)
         return orphans
-
 
     def _lost(self, arm: ArmSearch, known: set[str]) -> list[Job]:
         """Trials whose end Optuna knows and the ledger does not: a damaged disk.

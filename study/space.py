@@ -27,6 +27,8 @@ NOT_SEARCHED = frozenset(
         "knn_neighbours",
     }
 )
+# The same for all arms too: on other images, or by another ruler, no arm is better than another.
+NOT_OF_ARMS = NOT_SEARCHED - {"epochs"}
 SEARCHABLE = tuple(f.name for f in fields(TrainConfig) if f.name not in NOT_SEARCHED)
 
 MOST_POINTS = 10_000
@@ -168,8 +170,13 @@ def _values(name: str, parameter: Parameter) -> list[Any] | None:
     if step is None:
         return None
     count = int((parameter.high - parameter.low) / step + 1e-9) + 1
-    kind = int if integral(name) else float
-    return [kind(parameter.low + i * step) for i in range(min(count, MOST_POINTS + 1))]
+    values = [parameter.low + i * step for i in range(min(count, MOST_POINTS + 1))]
+    return [tidy(name, value) for value in values]
+
+
+def tidy(name: str, value: float) -> float:
+    """A drawn number without the dust of binary fractions, so that 0.3 is 0.3 on every grid."""
+    return int(value) if integral(name) else float(f"{value:.12g}")
 
 
 def random_draw(study: Study, arm: str, seed: int) -> Settings:

@@ -15,7 +15,7 @@ Settings = dict[str, Any]  # of TrainConfig, by name
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
 class Parameter(_Model):
@@ -41,6 +41,8 @@ class Parameter(_Model):
         if self.choices is not None:
             if not self.choices:
                 raise ValueError("`choices` is empty")
+            if any(c in self.choices[:i] for i, c in enumerate(self.choices)):
+                raise ValueError("`choices` has a value twice")
             if self.log or self.step:
                 raise ValueError("`log` and `step` belong to a range, not to `choices`")
         elif self.low >= self.high:
@@ -59,7 +61,12 @@ class Parameter(_Model):
             isinstance(value, int | float)
             and not isinstance(value, bool)
             and self.low <= value <= self.high
+            and (self.step is None or self._on_grid(value))
         )
+
+    def _on_grid(self, value: float) -> bool:
+        steps = (value - self.low) / self.step
+        return abs(steps - round(steps)) < 1e-6
 
 
 class EarlyStopping(_Model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from study.confirm import confirmation_jobs
 from study.folder import Folder
@@ -32,17 +33,20 @@ def write_tables(
         winners: of the search; arms without one have no confirmation runs.
         run_ids: MLflow run ids by job key.
     """
+    write_table(folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, winners, run_ids))
+    endings = [ending for _, ending in confirmations(folder, study, winners) if ending]
+    write_table(folder.results_csv, RESULT_COLUMNS, result_rows(endings))
+
+
+def run_rows(
+    folder: Folder, study: Study, winners: Winners, run_ids: Mapping[str, str]
+) -> list[tuple[Any, ...]]:
+    """The rows of runs.csv: trials, rechecks, then the planned runs of the confirmation."""
     metric = study.search.metric if study.search else "val/knn_top1"
     ledger = Ledger(folder.path)
     searched = [(e.job, e) for phase in ("search", "recheck") for e in ledger.all(phase)]
-    planned = confirmations(folder, study, winners)
-    write_table(
-        folder.runs_csv,
-        RUN_COLUMNS,
-        (run_row(job, "planned", e, metric, run_ids) for job, e in [*searched, *planned]),
-    )
-    endings = [ending for _, ending in planned if ending]
-    write_table(folder.results_csv, RESULT_COLUMNS, result_rows(endings))
+    jobs = [*searched, *confirmations(folder, study, winners)]
+    return [run_row(job, "planned", ending, metric, run_ids) for job, ending in jobs]
 
 
 def confirmations(

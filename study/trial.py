@@ -116,7 +116,12 @@ def _plain(record: EpochRecord) -> Record:
 def _save(job: Job, state: dict[str, Any], records: list[Record]) -> None:
     file = Path(job.checkpoint)
     scratch = file.with_suffix(".part")
-    data = {"job": job.key, "state": state, "records": [r.plain() for r in records]}
+    data = {
+        "job": job.key,
+        "config": job.config,
+        "state": state,
+        "records": [r.plain() for r in records],
+    }
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         torch.save(data, scratch)
@@ -133,8 +138,8 @@ def _load(job: Job) -> tuple[dict[str, Any] | None, list[Record]]:
         return None, []
     try:
         data = torch.load(file, weights_only=True, map_location="cpu")
-        if data["job"] != job.key:
-            raise StateError(f"{file} belongs to {data['job']}")
+        if (data["job"], data["config"]) != (job.key, job.config):
+            raise StateError(f"{file} belongs to another training")
         records = [Record(**record) for record in data["records"]]
     except Exception:  # an unreadable checkpoint costs its epochs, never the run
         file.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from study.confirm import ConfirmSource, confirmation_jobs
 from study.environment import check_torchvision
+from study.faults import StudyError
 from study.folder import Folder, hardware, versions
 from study.job import Job
 from study.ledger import Ledger
@@ -50,10 +52,11 @@ def run_study(args: argparse.Namespace, console: Console, *, command: str, named
     """
     study = _load(args)
     folder = Folder(Path(args.storage) / study.name)
-    identity = folder.open(
-        study, resume=args.resume, command=named if args.resume else command, storage=args.storage
-    )
+    if not args.resume:
+        folder.refuse_existing(command=command, storage=args.storage)
     with folder.locked():
+        fresh = not folder.study_yaml.exists()
+        identity = folder.open(study, command=command, storage=args.storage)
         session = len(folder.session_log()) + 1
         folder.note_session(
             session=session, command=named, versions=versions(), hardware=hardware(),
@@ -68,6 +71,11 @@ def run_study(args: argparse.Namespace, console: Console, *, command: str, named
             return _Whole(
                 study, folder, tracker, console, session, args.address, args.storage
             ).run()
+        except StudyError:
+            if fresh and not (folder.path / "runs").exists():
+                # Nothing has run: the next try shall not be told that the study exists.
+                shutil.rmtree(folder.path, ignore_errors=True)
+            raise
         finally:
             tracker.close()
 

@@ -125,6 +125,12 @@ def test_a_loss_that_is_not_finite_is_divergence_with_its_epoch():
         list(train(tiny(learning_rate=1e30), 1))
 
 
+def test_weights_that_break_in_the_last_step_are_divergence_too():
+    """A single step: its loss is fine, the update is not, and no later loss could tell."""
+    with pytest.raises(Diverged, match="epoch 1"):
+        list(train(tiny(learning_rate=1e38, epochs=1, batch_size=100), 1))
+
+
 def test_training_beats_the_untrained_encoder():
     last = metrics(TrainConfig(epochs=6), seed=1)[-1]
     assert last["test/knn_top1"] > last["test/untrained_knn_top1"] + 0.03

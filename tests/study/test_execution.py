@@ -23,7 +23,7 @@ CONFIG = {"dataset": "digits", "train_limit": 100, "batch_size": 20}
 def job(folder: Path, arm: str, number: int, **settings) -> Job:
     return Job(
         phase="search", arm=arm, condition="clean", seed=1, number=number,
-        checkpoint=str(folder / f"{arm}-{number}.pt"), decide_at=(1, 2),
+        folder=str(folder), decide_at=(1, 2),
         **work(TrainConfig(**(CONFIG | {"epochs": 3} | settings))),
     )  # fmt: skip
 
@@ -144,14 +144,24 @@ def test_a_worker_that_always_dies_is_a_failed_job_and_not_a_failed_study(ray, t
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_an_error_of_the_driver_is_not_buried_by_tune(ray, tmp_path):
+@pytest.mark.parametrize("at", ["on_end", "on_records", "next"])
+def test_an_error_of_the_driver_is_not_buried_by_tune(ray, tmp_path, at: str):
+    def full(*args) -> None:
+        raise OSError(28, "No space left on device")
+
+    source = Listed([job(tmp_path, "a", 0)])
+    setattr(source, at, full)
+    with pytest.raises(OSError, match="No space left"):
+        execute(source, share=SHARE, folder=tmp_path, session=at, retries=0)
+
+
+def test_an_error_of_the_driver_is_not_taken_for_the_training_s(tmp_path):
     class Full(Listed):
-        def on_end(self, ending) -> None:
+        def on_records(self, job: Job, records) -> bool:
             raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
-        execute(Full([job(tmp_path, "a", 0)]), share=SHARE, folder=tmp_path, session="four",
-                retries=0)  # fmt: skip
+        execute_here(Full([job(tmp_path, "a", 0)]))
 
 
 def test_shares_follow_what_ray_has(ray):

@@ -7,6 +7,7 @@ Ray is not the point. `docs/reliability.md` lists them all with what each one co
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import shutil
@@ -125,7 +126,6 @@ def undisturbed(tmp_path_factory) -> tuple[str, pd.DataFrame]:
         return results(), runs()
 
 
-
 def check(undisturbed, storage: Path | str = "studies") -> None:
     """The study decided as if nothing had happened, with every run there once."""
     assert results(storage) == undisturbed[0]
@@ -175,13 +175,12 @@ class TestDisk:
         saved = trial._save
 
         def save(job, state, records) -> None:
-            elsewhere = str(disk / Path(job.checkpoint).name)
-            saved(type(job)(**(vars(job) | {"checkpoint": elsewhere})), state, records)
+            saved(dataclasses.replace(job, folder=str(disk)), state, records)
 
         monkeypatch.setattr(trial, "_save", save)
         self.fill(disk)
         assert run() == 0
-        assert [file.name for file in disk.iterdir()] == ["filler"]
+        assert [file.name for file in disk.rglob("*") if file.is_file()] == ["filler"]
         check(undisturbed)
 
     @pytest.mark.parametrize("begun", [False, True])
@@ -195,7 +194,7 @@ class TestDisk:
         capsys.readouterr()
         assert run(*options) == 2
         told = capsys.readouterr().err
-        assert "cannot be written" in told
+        assert "cannot be written" in told or "cannot be made" in told
         assert "Read-only file system" in told
         assert "--storage DIR" in told
         assert len(told.splitlines()) == 2
@@ -216,6 +215,12 @@ class TestDisk:
         here.clear()
         assert run("--resume") == 0
         check(undisturbed)
+
+
+def test_an_object_store_is_refused_as_storage(here, capsys):
+    assert run("--storage", "s3://bucket/studies") == 2
+    assert "s3://bucket/studies is an address" in capsys.readouterr().err
+    assert not list(Path().glob("s3*"))
 
 
 @pytest.mark.parametrize("damage", ["half", "nothing", "zeros", "another shape"])

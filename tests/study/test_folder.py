@@ -32,7 +32,11 @@ def study(**changes) -> Study:
 
 def opened(path: Path, s: Study, resume: bool = False) -> Folder:
     folder = Folder(path / s.name)
-    folder.open(s, resume=resume, command="python -m study.run f.yaml", storage="studies")
+    names = {"command": "python -m study.run f.yaml", "storage": "studies"}
+    if not resume:
+        folder.refuse_existing(**names)
+    with folder.locked():
+        folder.open(s, **names)
     return folder
 
 
@@ -84,6 +88,65 @@ def test_anything_else_is_refused(tmp_path, change, part):
         opened(tmp_path, study(**change), resume=True)
     assert part in str(told.value)
     assert folder.study_yaml.read_bytes() == before
+
+
+def test_a_design_changed_by_hand_is_refused(tmp_path):
+    folder = opened(tmp_path, study(margin=0.01))
+    folder.study_yaml.write_text(folder.study_yaml.read_text().replace("0.01", "0.3"))
+    with pytest.raises(StudyError, match="changed by hand"):
+        opened(tmp_path, study(margin=0.3), resume=True)
+
+
+@pytest.mark.parametrize("text", ["{{{", "", "name: f", "\x00"])
+def test_a_damaged_study_file_is_told_and_not_a_traceback(tmp_path, text):
+    folder = opened(tmp_path, study())
+    folder.study_yaml.write_text(text)
+    with pytest.raises(StudyError, match="is damaged"):
+        folder.load()
+
+
+def test_changed_winners_are_refused(tmp_path):
+    folder = opened(tmp_path, study())
+    folder.freeze({"a": {"temperature": 0.2}, "b": None})
+    folder.winners_json.write_text(folder.winners_json.read_text().replace("0.2", "0.9"))
+    with pytest.raises(StudyError, match="hash does not"):
+        folder.winners()
+
+
+def test_a_refused_command_changes_nothing(tmp_path):
+    folder = opened(tmp_path, study())
+    before = folder.study_yaml.read_bytes()
+    with folder.locked(), pytest.raises(StudyError, match="another process"):
+        opened(tmp_path, study(confirm={"seeds": 5}), resume=True)
+    assert folder.study_yaml.read_bytes() == before
+
+
+def test_more_trials_are_refused_once_something_is_confirmed(tmp_path):
+    folder = opened(tmp_path, study())
+    job = confirmation_jobs(study(), {"a": {}, "b": {}}, tmp_path)[0]
+    Ledger(folder.path).write(ending(job))
+    more = study().search.model_dump(exclude_none=True) | {"trials_per_arm": 5}
+    with pytest.raises(StudyError, match="trials_per_arm"):
+        opened(tmp_path, study(search=more), resume=True)
+
+
+def test_runs_made_with_other_winners_are_not_taken_for_the_new_ones(tmp_path):
+    ledger = Ledger(tmp_path)
+    old = confirmation_jobs(study(), {"a": {"temperature": 0.2}, "b": {}}, tmp_path)
+    ledger.write(ending(old[0]))
+    new = confirmation_jobs(study(), {"a": {"temperature": 0.3}, "b": {}}, tmp_path)
+    with pytest.raises(StudyError, match="made with other settings"):
+        ConfirmSource(new, ledger)
+
+
+def test_failed_runs_are_run_again_and_diverged_ones_are_not(tmp_path):
+    ledger = Ledger(tmp_path)
+    jobs = confirmation_jobs(study(), {"a": {}, "b": {}}, tmp_path)
+    ledger.write(Ending(jobs[0], "failed", (), "out of memory"))
+    ledger.write(Ending(jobs[1], "diverged", (), "epoch 1"))
+    source = ConfirmSource(jobs, ledger)
+    assert source.remaining() == len(jobs) - 1
+    assert source.next() == jobs[0]
 
 
 def test_more_trials_are_refused_once_the_winners_are_frozen(tmp_path):

@@ -57,6 +57,7 @@ def test_names_are_found_and_nonsense_is_told():
         ("batch_sise <= 64", "`batch_sise`, which is no setting"),
         ("batch_size ** 2 < 3", "is not allowed in a constraint"),
         ("batch_size > 4096", "none of 500 random configurations"),
+        ("loss < 3", "cannot be computed"),
         ("temperature < 0.2", "search.first is against `temperature < 0.2`"),
     ],
 )

@@ -323,6 +323,14 @@ class TestDraws:
         tried = [tuple(sorted(e.job.drawn.items())) for e in endings(source) if e.job.arm == "a"]
         assert len(tried) == len(set(tried)) == 10
 
+    def test_a_grid_of_fractions_is_tried_point_by_point(self, tmp_path):
+        space = {"temperature": {"low": 0.1, "high": 0.7, "step": 0.1}}
+        source = source_in(tmp_path, study(trials=20, space=space, early_stopping="none"))
+        assert source.planned() == {"a": 7, "b": 7}
+        play(source)
+        tried = [e.job.drawn["temperature"] for e in endings(source) if e.job.arm == "a"]
+        assert sorted(tried) == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
+
     @pytest.mark.parametrize("sampler", ["tpe", "random", "qmc", "gp"])
     def test_constraints_hold_and_repetitions_are_avoided_with_every_sampler(
         self, tmp_path, sampler

@@ -109,17 +109,26 @@ def test_a_killed_job_goes_on_from_its_checkpoint_and_reports_the_same(tmp_path,
     assert not Path(interrupted.checkpoint).exists()
 
 
-@pytest.mark.parametrize("damage", ["truncated", "garbage", "other job", "a pickle"])
+@pytest.mark.parametrize(
+    "damage", ["truncated", "garbage", "other job", "other settings", "a pickle"]
+)
 def test_a_damaged_checkpoint_costs_its_epochs_only(tmp_path, damage: str):
     data = job(tmp_path)
     file = Path(data.checkpoint)
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     if damage == "other job":
-        torch.save({"job": "search/b/0001", "state": {}, "records": []}, file)
+        torch.save(
+            {"job": "search/b/0001", "config": data.config, "state": {}, "records": []}, file
+        )
+    elif damage == "other settings":
+        other = data.config | {"temperature": 0.2}
+        torch.save({"job": data.key, "config": other, "state": {}, "records": []}, file)
     elif damage == "a pickle":
-        torch.save({"job": data.key, "state": Path("x"), "records": []}, file)
+        torch.save(
+            {"job": data.key, "config": data.config, "state": Path("x"), "records": []}, file
+        )
     else:
-        torch.save({"job": data.key, "state": {}, "records": []}, file)
+        torch.save({"job": data.key, "config": data.config, "state": {}, "records": []}, file)
         content = file.read_bytes()
         file.write_bytes(content[: len(content) // 2] if damage == "truncated" else b"\x00" * 99)
     found = reports(data)
