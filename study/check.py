@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
-from functools import cache
+from collections.abc import Iterator
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from analysis.plan import check_claims, parse_metric
 from contrastive.config import TrainConfig
 from contrastive.data import DataError
 from contrastive.training import batches, dataset_of
 from study import space as spaces
-from study.faults import Fault, Path, dotted, listing, nearest
-from study.require import ALLOWED, names_in, satisfied
+from study.check_search import search_faults
+from study.check_settings import settings_faults
+from study.faults import Fault, Path, listing, nearest
 from study.spec import Settings, Study
 
 TEST_METRICS = (
@@ -28,7 +26,6 @@ TEST_METRICS = (
     "test/alignment",
     "test/uniformity",
 )
-FIELDS = tuple(f.name for f in fields(TrainConfig))
 
 
 def study_faults(study: Study, *, data: bool) -> list[Fault]:
@@ -36,7 +33,7 @@ def study_faults(study: Study, *, data: bool) -> list[Fault]:
     faults = settings_faults(study.declared())
     if faults:
         return faults  # what follows would repeat them in other words
-    faults += list(_search_faults(study))
+    faults += list(search_faults(study))
     faults += list(_seed_faults(study))
     faults += [Fault(*fault) for fault in check_claims(study.declared())]
     if not faults:
@@ -46,291 +43,6 @@ def study_faults(study: Study, *, data: bool) -> list[Fault]:
     if not faults and data:
         faults += list(_data_faults(study))
     return faults
-
-
-def settings_faults(data: Mapping[str, Any]) -> list[Fault]:
-    """Faults of single settings in `trial`, `arms`, `conditions` and `search`, however rough."""
-    faults: list[Fault] = []
-    rooms: list[tuple[Path, Any]] = [(("trial",), data.get("trial"))]
-    for room in ("arms", "conditions"):
-        found = data.get(room)
-        if isinstance(found, Mapping):
-            rooms += [((room, name), settings) for name, settings in found.items()]
-    trial = data.get("trial")
-    default_loss = trial.get("loss") if isinstance(trial, Mapping) else None
-    search = data.get("search")
-    searched = search.get("space") if isinstance(search, Mapping) else None
-    if not (isinstance(searched, Mapping) and "loss" in searched):
-        default_loss = default_loss or TrainConfig().loss
-    for path, settings in rooms:
-        if isinstance(settings, Mapping):
-            loss = default_loss if path[0] == "arms" else None
-            faults += _settings_in(path, settings, loss)
-    search = data.get("search")
-    if isinstance(search, Mapping):
-        faults += _space_values(search)
-    return faults
-
-
-def _settings_in(path: Path, settings: Mapping[Any, Any], default_loss: Any = None) -> list[Fault]:
-    faults = []
-    for name, value in settings.items():
-        fault = setting_fault((*path, name), name, value)
-        if fault:
-            faults.append(fault)
-        elif path[0] == "arms" and name in spaces.NOT_OF_ARMS:
-            message = f"{dotted((*path, name))}: arms may not differ in `{name}`"
-            allowed_ = "settings of the method; data and evaluation are the same for all arms"
-            faults.append(Fault((*path, name), message, allowed_, f"trial: {{{name}: {value}}}"))
-        elif path[0] == "conditions" and name == "loss":
-            message = f"{dotted((*path, name))}: a condition may not set the loss of all arms"
-            faults.append(Fault((*path, name), message, "a stress: noise, data, batch size"))
-    loss = settings.get("loss", default_loss)
-    if path[0] != "trial" and isinstance(loss, str) and loss in spaces.LOSSES:
-        for name in settings:
-            if name in FIELDS and spaces.unused_by(loss, name):
-                takes = sorted(set(spaces.accepted(loss)) & set(FIELDS))
-                message = f"{dotted((*path, name))}: the loss {loss} takes no {name}"
-                faults.append(Fault((*path, name), message, listing(takes)))
-    return faults
-
-
-def setting_fault(path: Path, name: Any, value: Any) -> Fault | None:
-    """What is wrong with one setting of TrainConfig, if anything."""
-    if name not in FIELDS:
-        close = nearest(name, FIELDS)
-        return Fault(
-            path,
-            f"unknown setting `{dotted(path)}`",
-            listing(FIELDS),
-            f"`{close}`" if close else "",
-        )
-    try:
-        _adapter(name).validate_python(value, strict=_strict(value))
-    except ValidationError as error:
-        errors = error.errors(include_url=False)
-        rules = list(dict.fromkeys(allowed(e["type"], e.get("ctx", {}), e["msg"]) for e in errors))
-        close = None
-        if isinstance(value, str):
-            close = nearest(value, [n for rule in rules for n in rule.split(", ")])
-        shown = repr(value) if isinstance(value, str) else value
-        return Fault(
-            path,
-            f"{dotted(path)} is {shown}",
-            " or ".join(rules),
-            f"{name}: {close}" if close else "",
-        )
-    return None
-
-
-def allowed(kind: str, context: Mapping[str, Any], message: str) -> str:
-    """What pydantic would have accepted, in few words."""
-    words = {
-        "greater_than": "a number above {gt}",
-        "greater_than_equal": "a number of at least {ge}",
-        "less_than": "a number below {lt}",
-        "less_than_equal": "a number of at most {le}",
-        "int_type": "a whole number",
-        "int_parsing": "a whole number",
-        "int_from_float": "a whole number",
-        "float_type": "a number",
-        "float_parsing": "a number",
-        "finite_number": "a finite number",
-        "string_type": "a text",
-        "bool_type": "true or false",
-        "dict_type": "a mapping of keys to values",
-        "model_type": "a mapping of keys to values",
-        "list_type": "a list",
-        "too_short": "at least {min_length}",
-        "none_required": "nothing",
-    }
-    if kind == "literal_error":
-        return listing(context["expected"].replace("'", "").replace(" or ", ", ").split(", "))
-    return words[kind].format(**context) if kind in words else message
-
-
-@cache
-def _adapter(name: str) -> TypeAdapter[Any]:
-    hint = spaces.get_type_hints(TrainConfig, include_extras=True)[name]
-    return TypeAdapter(hint)
-
-
-def _strict(value: Any) -> bool:
-    """Whole numbers may stand for floats, but no text for a number and no `true` for 1."""
-    return isinstance(value, str | bool)
-
-
-def _space_values(search: Mapping[str, Any]) -> list[Fault]:
-    """Names and bounds in `search.space`, names in `search.first`."""
-    faults: list[Fault] = []
-    space = search.get("space")
-    if isinstance(space, Mapping):
-        for name, parameter in space.items():
-            path: Path = ("search", "space", name)
-            if name not in spaces.SEARCHABLE:
-                faults.append(_not_searchable(path, name))
-            elif isinstance(parameter, Mapping):
-                choices = parameter.get("choices")
-                ends = [((*path, k), parameter[k]) for k in ("low", "high") if k in parameter]
-                step = parameter.get("step")
-                if spaces.integral(name) and isinstance(step, float) and not step.is_integer():
-                    message = f"{dotted((*path, 'step'))} is {step}, but {name} is a whole number"
-                    faults.append(Fault((*path, "step"), message, "a whole number", "step: 1"))
-                if isinstance(choices, list):
-                    ends += [((*path, "choices", i), c) for i, c in enumerate(choices)]
-                faults += [f for at, value in ends if (f := setting_fault(at, name, value))]
-    return faults
-
-
-def _not_searchable(path: Path, name: Any) -> Fault:
-    close = nearest(name, spaces.SEARCHABLE)
-    remedy = f"`{close}`" if close else ""
-    if name in FIELDS:
-        message = f"`{name}` cannot be searched: it defines the contest, the same for all arms"
-        return Fault(path, message, listing(spaces.SEARCHABLE), f"trial: {{{name}: …}}")
-    message = f"unknown setting `{dotted(path)}`"
-    return Fault(path, message, listing(spaces.SEARCHABLE), remedy)
-
-
-def _search_faults(study: Study) -> Iterator[Fault]:
-    search = study.search
-    if search is None:
-        return
-    if search.under is not None and search.under not in study.conditions:
-        close = nearest(search.under, study.conditions)
-        yield Fault(
-            ("search", "under"),
-            f"search.under names the condition `{search.under}`, which does not exist",
-            listing(study.conditions),
-            f"under: {close}" if close else "",
-        )
-        return
-    set_by_arms = {name for arm in study.arms.values() for name in arm}
-    circular = False
-    for name, parameter in search.space.items():
-        for asked, values in parameter.when.items():
-            path: Path = ("search", "space", name, "when", asked)
-            if asked not in search.space and asked not in set_by_arms:
-                known = sorted({*search.space, *set_by_arms} - {name})
-                close = nearest(asked, known)
-                yield Fault(
-                    path,
-                    f"`when` of {name} asks about `{asked}`, which is neither searched nor set "
-                    "by an arm",
-                    listing(known),
-                    f"when: {{{close}: …}}" if close else "",
-                )
-            elif asked in search.space:
-                missing = [v for v in values if not search.space[asked].holds(v)]
-                if missing:
-                    message = f"`when` of {name} waits for {asked}: {missing[0]}, never drawn"
-                    yield Fault(path, message, f"values in the range of {asked}")
-    try:
-        spaces.ordered(search.space)
-    except ValueError as error:
-        circular = True
-        yield Fault(("search", "space"), str(error), "dimensions that do not ask in a circle")
-    for i, point in enumerate(search.first):
-        for name, value in point.items():
-            path = ("search", "first", i, name)
-            if name not in search.space:
-                close = nearest(name, search.space)
-                yield Fault(
-                    path,
-                    f"search.first sets `{name}`, which is not searched",
-                    listing(search.space),
-                    f"`{close}`" if close else f"trial: {{{name}: {value}}}",
-                )
-            elif not search.space[name].holds(value):
-                message = f"search.first has {name}: {value}, outside of its range"
-                yield Fault(path, message, _range(search.space[name]))
-    rule = search.pruned
-    for arm in study.arms:
-        epochs = study.fixed(arm, study.tuned_under).get("epochs", TrainConfig().epochs)
-        if rule and rule.grace(epochs) >= epochs:
-            yield Fault(
-                ("search", "early_stopping", "grace_epochs"),
-                f"grace_epochs is {rule.grace(epochs)}, but {arm} trains for {epochs} epochs: "
-                "no time is left to stop",
-                f"1 to {epochs - 1}",
-                f"grace_epochs: {max(1, epochs // 5)}, or early_stopping: none",
-            )
-            break
-    yield from _require_faults(study)
-    if not circular and not any(spaces.arm_space(study, arm) for arm in study.arms):
-        message = "nothing is left to search: arms and conditions set every dimension of the space"
-        yield Fault(("search", "space"), message, "", "leave out `search:` for an ablation")
-
-
-def _require_faults(study: Study) -> Iterator[Fault]:
-    """Constraints that cannot be read, and arms that cannot satisfy them."""
-    search = study.search
-    assert search is not None
-    readable = True
-    for i, constraint in enumerate(search.require):
-        path: Path = ("search", "require", i)
-        try:
-            if not names_in(constraint) - set(FIELDS):
-                for arm in study.arms:
-                    for settings in _samples(study, arm):
-                        satisfied(constraint, settings)
-            unknown = sorted(names_in(constraint) - set(FIELDS))
-        except ValueError as error:
-            readable = False
-            yield Fault(path, f"search.require: {error}", ALLOWED)
-            continue
-        for name in unknown:
-            readable = False
-            close = nearest(name, FIELDS)
-            yield Fault(
-                path,
-                f"search.require speaks of `{name}`, which is no setting",
-                listing(FIELDS),
-                f"`{close}`" if close else "",
-            )
-    if not readable:
-        return
-    for arm in study.arms:
-        for point in spaces.first_points(study, arm):
-            broken = _broken(study, arm, point)
-            if broken is not None:
-                message = f"arm {arm}: search.first is against `{search.require[broken]}`"
-                yield Fault(("search", "require", broken), message, "a first point that fits")
-        draws = (spaces.random_draw(study, arm, seed) for seed in range(500))
-        if search.require and all(_broken(study, arm, drawn) is not None for drawn in draws):
-            message = f"arm {arm}: none of 500 random configurations satisfies search.require"
-            yield Fault(("search", "require"), message, "constraints that leave something")
-
-
-def _samples(study: Study, arm: str) -> Iterator[Settings]:
-    """Full configurations of an arm: the ends of its space and some random ones."""
-    space, fixed = spaces.arm_space(study, arm), study.fixed(arm, study.tuned_under)
-    drawn = [spaces.random_draw(study, arm, seed) for seed in range(50)]
-    for settings in [*(s for _, s in spaces.corners(space, fixed)), *(fixed | d for d in drawn)]:
-        with contextlib.suppress(ValidationError):  # told elsewhere
-            yield vars(TrainConfig(**settings))
-
-
-def _broken(study: Study, arm: str, drawn: Settings) -> int | None:
-    """The first constraint that the configuration is against."""
-    assert study.search is not None
-    try:
-        config = vars(TrainConfig(**(study.fixed(arm, study.tuned_under) | drawn)))
-    except ValidationError:
-        return None  # told elsewhere
-    for i, constraint in enumerate(study.search.require):
-        try:
-            if not satisfied(constraint, config):
-                return i
-        except ValueError:
-            return i
-    return None
-
-
-def _range(parameter: Any) -> str:
-    if parameter.choices is not None:
-        return listing(parameter.choices)
-    return f"{parameter.low:g} to {parameter.high:g}"
 
 
 def _metric_faults(study: Study) -> Iterator[Fault]:

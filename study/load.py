@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from study import check, yamlfile
+from study import check, check_settings, yamlfile
 from study.faults import Fault, Path, SpecError, StudyError, dotted, listing, nearest
 from study.spec import (
     Budget,
@@ -69,7 +69,7 @@ def load_study(
     faults += shape_faults
     faults += _name_faults(document.data)
     if study is None or faults:
-        faults += check.settings_faults(document.data)
+        faults += check_settings.settings_faults(document.data)
     else:
         faults += check.study_faults(study, data=data)
     if faults:
@@ -200,7 +200,9 @@ def _fault(details: Any) -> Fault:
         return Fault(path[:-1], f"`{shown}` is missing", *_EXAMPLES.get(path[-1], ("", "")))
     if kind == "value_error":
         return Fault(path, f"{shown}: {context['error']}")
-    return Fault(path, f"{shown} is {_show(value)}", check.allowed(kind, context, details["msg"]))
+    return Fault(
+        path, f"{shown} is {_show(value)}", check_settings.allowed(kind, context, details["msg"])
+    )
 
 
 _EXAMPLES = {
