@@ -154,8 +154,9 @@ def next_study(records: list[dict]) -> str | None:
         return None
     return (
         f"To decide the undecided claims at the differences seen, {max(known)} seeds are needed:"
-        f" run the study again with --set confirm.seeds={max(known)} --resume. That is another look"
-        " at the data, and it is logged as one."
+        f" a new study with --name NEW --set confirm.seeds={max(known)} answers them afresh. With"
+        " --resume instead of --name the same study grows; that is another look at the data, which"
+        " is logged and makes the verdicts exploratory unless `looks` planned it."
     )
 
 
