@@ -203,14 +203,27 @@ def test_a_ledger_and_a_source_agree_on_keys(tmp_path):
 
 
 def workers() -> list[int]:
-    """Processes of Ray that train; its agents, whose death ends the node, have other names."""
+    """Processes of this test's own Ray that train; its agents, whose death ends the node, do not."""
     found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
+        if entry.name.isdigit() and os.getpid() in ancestors(int(entry.name)):
             try:
                 title = (entry / "cmdline").read_bytes().decode(errors="replace")
             except OSError:
                 continue
             if title.startswith("ray::ImplicitFunc"):
                 found.append(int(entry.name))
+    return found
+
+
+def ancestors(pid: int) -> list[int]:
+    """Parents of a process: others on this machine may be training too, and are left alone."""
+    found = []
+    while pid > 1:
+        try:
+            status = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            break
+        pid = int(status.rpartition(")")[2].split()[1])  # after the name, which may hold spaces
+        found.append(pid)
     return found
