@@ -203,7 +203,7 @@ def test_a_ledger_and_a_source_agree_on_keys(tmp_path):
 
 
 def workers() -> list[int]:
-    """Processes of this test's own Ray that train; its agents, whose death ends the node, do not."""
+    """Processes of this test's own Ray that train, without the agents whose death ends the node."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and os.getpid() in ancestors(int(entry.name)):
