@@ -83,7 +83,10 @@ def here(tmp_path, monkeypatch):
 
 def prepare(folder: Path, monkeypatch) -> list:
     watching: list = []
-    (folder / "small.yaml").write_text(SPEC)
+    # Whole or not at all: another process of a test may be reading it.
+    scratch = folder / f"small.yaml.{os.getpid()}"
+    scratch.write_text(SPEC)
+    os.replace(scratch, folder / "small.yaml")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
     monkeypatch.setattr(whole, "Tracker", Silent)
