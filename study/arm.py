@@ -57,10 +57,13 @@ class ArmSearch:
             load_if_exists=True,
             pruner=pruner(self._search.pruned, self.epochs),
         )
-        for point in spaces.first_points(study, name)[: self._search.trials_per_arm]:
-            self._optuna.enqueue_trial(point, user_attrs={DECLARED: True}, skip_if_exists=True)
         points = spaces.all_points(self._space, self.fixed)
         self._points = points and [p for p in points if self._admits(self.fixed | p)]
+        first = spaces.first_points(study, name)
+        if self._search.sampler == "grid":
+            first = [p for p in map(self._on_grid, first) if p is not None]
+        for point in first[: self._search.trials_per_arm]:
+            self._optuna.enqueue_trial(point, user_attrs={DECLARED: True}, skip_if_exists=True)
 
     @property
     def decide_at(self) -> tuple[int, ...]:
@@ -82,9 +85,11 @@ class ArmSearch:
         """A trial that is no repetition and satisfies the constraints; None if none is left."""
         for attempt in range(MOST_DRAWS):
             position = len(self._settled())
-            if attempt < PATIENCE:
-                self._seed_sampler(position)
-            elif not self._help(position):
+            self._seed_sampler(position)
+            if self._search.sampler == "grid":
+                if not self._next_on_grid(position):
+                    return None
+            elif attempt >= PATIENCE and not self._help(position):
                 return None
             trial = self._optuna.ask()
             reason = self._refused(self._draw(trial), trial.number)
@@ -99,12 +104,27 @@ class ArmSearch:
         if self._points is None:
             self._seed_sampler(position, name="random")
             return True
-        tried = [t.params for t in self.started()]
-        untried = [p for p in self._points if not any(_same(p, other) for other in tried)]
+        tried = {_point(t.params) for t in self.started()}
+        untried = [p for p in self._points if _point(p) not in tried]
         if untried:
             choice = derive(self._search.seed, "untried", position) % len(untried)
             self._optuna.enqueue_trial(untried[choice])
         return bool(untried)
+
+    def _next_on_grid(self, position: int) -> bool:
+        """See that a point of the grid waits: the declared first ones, then any untried one.
+
+        In random order, the same for all arms of the same space: in the order of the dimensions
+        a trial's neighbours would come first, and early stopping would compare it with those only.
+        """
+        waiting = self._optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+        return bool(waiting) or self._help(position)
+
+    def _on_grid(self, declared: Settings) -> Settings | None:
+        """The first point of the grid that has the declared values; none is against `require`."""
+        assert self._points is not None  # told otherwise by `study.check_search`
+        at = _point(declared)
+        return next((p for p in self._points if at <= _point(p)), None)
 
     def orphans(self) -> Iterator[optuna.Trial]:
         """Trials that were running when an earlier driver died."""
@@ -175,8 +195,9 @@ class ArmSearch:
         if not self._admits(self.fixed | drawn):
             return f"against {', '.join(self._search.require)}"
         if self._points is not None:
+            point = _point(drawn)
             for other in self.started():
-                if other.number < number and _same(other.params, drawn):
+                if other.number < number and _point(other.params) == point:
                     return f"repeats trial {other.number}"
         return None
 
@@ -188,13 +209,11 @@ class ArmSearch:
         return trial.storage.get_trial(trial._trial_id)
 
 
-def _same(first: Settings, second: Settings) -> bool:
-    """Whether two configurations are equal, binary fractions of a grid aside."""
-    return first.keys() == second.keys() and all(
-        math.isclose(a, b, rel_tol=1e-9)
-        if isinstance(a := first[name], float) and isinstance(b := second[name], float | int)
-        else a == second[name]
-        for name in first
+def _point(settings: Settings) -> frozenset[tuple[str, Any]]:
+    """Equal for equal configurations, binary fractions of a grid aside."""
+    return frozenset(
+        (name, float(f"{value:.12g}") if isinstance(value, float) else value)
+        for name, value in settings.items()
     )
 
 

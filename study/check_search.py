@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 
 from pydantic import ValidationError
@@ -12,7 +13,7 @@ from study import space as spaces
 from study.check_settings import FIELDS
 from study.faults import Fault, Path, listing, nearest
 from study.require import ALLOWED, names_in, satisfied
-from study.spec import Parameter, Settings, Study
+from study.spec import SAMPLERS, Parameter, Settings, Study
 
 
 def search_faults(study: Study) -> Iterator[Fault]:
@@ -80,7 +81,10 @@ def search_faults(study: Study) -> Iterator[Fault]:
                 f"grace_epochs: {max(1, epochs // 5)}, or early_stopping: none",
             )
             break
-    yield from _require_faults(study)
+    constraints = list(_require_faults(study))
+    yield from constraints
+    if search.sampler == "grid" and not circular and not constraints:
+        yield from _grid_faults(study)
     if not circular and not any(spaces.arm_space(study, arm) for arm in study.arms):
         message = "nothing is left to search: arms and conditions set every dimension of the space"
         yield Fault(("search", "space"), message, "", "leave out `search:` for an ablation")
@@ -124,6 +128,69 @@ def _require_faults(study: Study) -> Iterator[Fault]:
         if search.require and all(_broken(study, arm, drawn) is not None for drawn in draws):
             message = f"arm {arm}: none of 500 random configurations satisfies search.require"
             yield Fault(("search", "require"), message, "constraints that leave something")
+
+
+def _grid_faults(study: Study) -> Iterator[Fault]:
+    """Why the space of an arm cannot be tried point by point: a grid cut short is no grid."""
+    search = study.search
+    assert search is not None
+    if search.budget is not None:
+        yield Fault(
+            ("search", "budget"),
+            "search.budget could end an arm before sampler: grid has tried every configuration",
+            "a budget with " + listing(s for s in SAMPLERS if s != "grid"),
+            "leave out `budget:`; trials_per_arm bounds a grid",
+        )
+    searched = {n: p for arm in study.arms for n, p in spaces.arm_space(study, arm).items()}
+    endless = [n for n, p in searched.items() if spaces.grid_values(n, p) is None]
+    if endless:
+        yield from (_continuum(name, searched[name]) for name in endless)
+        return
+    sizes: dict[str, int] = {}
+    for arm in study.arms:
+        fixed = study.fixed(arm, study.tuned_under)
+        points = spaces.all_points(spaces.arm_space(study, arm), fixed)
+        if points is None:
+            message = f"arm {arm} has more than {spaces.MOST_POINTS} configurations, too many for "
+            yield Fault(("search", "space"), message + "sampler: grid", _GRID_ALLOWED)
+            return
+        refused = next((p for p in points if not _is_config(fixed | p)), None)
+        if refused is not None:
+            message = f"arm {arm}: the grid holds a configuration that cannot be trained: {refused}"
+            yield Fault(("search", "space"), message, "", "`require`, or `when` on a dimension")
+            return
+        sizes[arm] = sum(_broken(study, arm, point) is None for point in points)
+    largest = max(sizes, key=lambda arm: sizes[arm])
+    if sizes[largest] > search.trials_per_arm:
+        yield Fault(
+            ("search", "trials_per_arm"),
+            f"arm {largest} has {sizes[largest]} configurations and sampler: grid tries each, but "
+            f"trials_per_arm is {search.trials_per_arm}",
+            f"at least {sizes[largest]}, or a smaller space",
+            f"trials_per_arm: {sizes[largest]}",
+        )
+
+
+_GRID_ALLOWED = "`choices`, whole numbers, or a range with `step`"
+
+
+def _continuum(name: str, parameter: Parameter) -> Fault:
+    low, high = parameter.low, parameter.high
+    middle = math.sqrt(low * high) if parameter.log else (low + high) / 2
+    return Fault(
+        ("search", "space", name),
+        f"sampler: grid tries every configuration, but search.space.{name} is a continuum",
+        _GRID_ALLOWED,
+        f"{name}: {{choices: [{low:g}, {middle:.2g}, {high:g}]}}",
+    )
+
+
+def _is_config(settings: Settings) -> bool:
+    try:
+        TrainConfig(**settings)
+    except ValidationError:
+        return False
+    return True
 
 
 def _samples(study: Study, arm: str) -> Iterator[Settings]:

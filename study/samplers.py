@@ -14,6 +14,8 @@ _MAKERS: dict[str, Callable[[int, int], BaseSampler]] = {
     "tpe": lambda seed, startup: TPESampler(seed=seed, n_startup_trials=startup, multivariate=True),
     "random": lambda seed, startup: RandomSampler(seed=seed),
     "gp": lambda seed, startup: GPSampler(seed=seed, n_startup_trials=startup),
+    # The arm enqueues the points of its grid: Optuna's own grid knows no conditional spaces.
+    "grid": lambda seed, startup: RandomSampler(seed=seed),
 }
 
 
@@ -26,7 +28,7 @@ def sampler(name: str, *, study_seed: int, position: int, trials: int) -> BaseSa
     one for all.
 
     Args:
-        name: tpe, random, qmc or gp.
+        name: tpe, random, qmc, gp or grid.
         study_seed: of the search.
         position: trials of the arm so far.
         trials: planned per arm; the first quarter, at least four, are drawn at random.

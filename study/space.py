@@ -148,22 +148,22 @@ def all_points(space: Space, fixed: Settings) -> list[Settings] | None:
     """
     points: list[Settings] = [{}]
     for name, parameter in space.items():
-        values = _values(name, parameter)
-        if values is None or len(points) * len(values) > MOST_POINTS:
+        values = grid_values(name, parameter)
+        if values is None:
+            return None
+        counts = [active(parameter, fixed | point) for point in points]
+        if sum(len(values) if count else 1 for count in counts) > MOST_POINTS:
             return None
         points = [
             further
-            for point in points
-            for further in (
-                [point | {name: value} for value in values]
-                if active(parameter, fixed | point)
-                else [point]
-            )
+            for point, count in zip(points, counts, strict=True)
+            for further in ([point | {name: value} for value in values] if count else [point])
         ]
     return points
 
 
-def _values(name: str, parameter: Parameter) -> list[Any] | None:
+def grid_values(name: str, parameter: Parameter) -> list[Any] | None:
+    """The values of a dimension in order, at most one more than 10,000; None for a continuum."""
     if parameter.choices is not None:
         return parameter.choices
     step = parameter.step or (1 if integral(name) else None)

@@ -5,13 +5,15 @@ Plain checked data, no files: `study.load` reads them, `study.check` holds them 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 SEARCH_SEED = 0  # of all search trials, unless the study names another
 
 Settings = dict[str, Any]  # of TrainConfig, by name
+Sampler = Literal["tpe", "random", "qmc", "gp", "grid"]
+SAMPLERS: tuple[str, ...] = get_args(Sampler)
 
 
 class _Model(BaseModel):
@@ -123,7 +125,7 @@ class Search(_Model):
     space: dict[str, Parameter]
     first: list[Settings] = []  # tried before anything is drawn
     require: list[str] = []  # constraints such as "batch_size * num_positives <= 2048"
-    sampler: Literal["tpe", "random", "qmc", "gp"] = "tpe"
+    sampler: Sampler = "tpe"
     early_stopping: EarlyStopping | Literal["none"] = "none"
     metric: Literal["val/knn_top1"] = "val/knn_top1"
     smooth_epochs: Annotated[int, Field(ge=1)] = 1  # judged by the mean of the last so many

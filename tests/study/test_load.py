@@ -217,6 +217,48 @@ def test_a_fault_is_told_with_its_line_and_what_is_allowed(write, name: str):
         assert int(place.rpartition(":")[2]) in changed
 
 
+class TestGridFaults:
+    """`sampler: grid` is a whole grid or none."""
+
+    GRID = GOOD.replace("  under: clean\n  space", "  under: clean\n  sampler: grid\n  space")
+    FINITE = GRID.replace("{low: 0.1, high: 1.0, log: true}", "{choices: [0.2, 0.5]}").replace(
+        "{low: 0.01, high: 0.3,", "{choices: [0.1],"
+    )
+
+    def told_at(self, write, text: str, part: str) -> str:
+        file = write(text)
+        told = message(file)
+        assert told.startswith(f"{file}:{line_of(text, part)}: ")
+        return told
+
+    def test_every_dimension_that_is_a_continuum(self, write):
+        told = self.told_at(write, self.GRID, "temperature:")
+        assert "search.space.temperature is a continuum" in told
+        assert "allowed: `choices`, whole numbers, or a range with `step`" in told
+        assert "try: temperature: {choices: [0.1, 0.32, 1]}" in told
+        assert "search.space.tau_plus is a continuum" in told  # of the second arm only
+
+    def test_more_configurations_than_trials(self, write):
+        told = self.told_at(write, self.FINITE, "trials_per_arm")
+        assert "arm contrastive has 6 configurations" in told  # 2 · (1 + 2)
+        assert "trials_per_arm is 3" in told
+        assert "try: trials_per_arm: 6" in told
+        assert load_study(write(self.FINITE), overrides=["search.trials_per_arm=6"])
+
+    def test_constraints_count(self, write):
+        text = self.FINITE.replace("  sampler", "  require: temperature > 0.3\n  sampler")
+        assert load_study(write(text)).search.sampler == "grid"
+
+    def test_a_budget(self, write):
+        text = self.FINITE.replace("  sampler", "  budget: {epochs: 9}\n  sampler")
+        told = self.told_at(write, text.replace("arm: 3", "arm: 6"), "budget")
+        assert "could end an arm before" in told
+
+    def test_too_many_to_list(self, write):
+        text = self.FINITE.replace("{choices: [0.2, 0.5]}", "{low: 0.1, high: 1, step: 0.00001}")
+        assert "more than 10000 configurations" in message(write(text))
+
+
 def test_all_faults_of_a_file_are_told_together_in_order(write):
     text = GOOD.replace("epochs: 4", "epoch: 4").replace("reduction_factor: 2", "reduction: 2")
     text = text.replace("{loss: debiased_pos}", "{loss: debiased}").replace("seeds: 3", "seds: 3")

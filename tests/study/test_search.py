@@ -356,6 +356,128 @@ class TestDraws:
         assert shape(resumed) == shape(whole)
 
 
+class TestGrid:
+    """`sampler: grid`: every configuration exactly once."""
+
+    @staticmethod
+    def grid(**changes) -> Study:
+        return study(**{"trials": 12, "space": TestDraws.SPACE, "sampler": "grid"} | changes)
+
+    @staticmethod
+    def tried(source: SearchSource, arm: str = "a") -> list[dict]:
+        return [e.job.drawn for e in endings(source) if e.job.arm == arm]
+
+    # Written out by hand: `aggregation` counts with several positives only.
+    ALL: ClassVar = [
+        {"batch_size": batch, "num_positives": positives} | more
+        for batch in (32, 64)
+        for positives, more in [
+            (1, {}),
+            (2, {"aggregation": "pos_grouping"}),
+            (2, {"aggregation": "loss_combination"}),
+            (4, {"aggregation": "pos_grouping"}),
+            (4, {"aggregation": "loss_combination"}),
+        ]
+    ]
+
+    def check(self, found: list[dict], expected: list[dict]) -> None:
+        as_sets = [frozenset(point.items()) for point in found]
+        assert len(as_sets) == len(set(as_sets))
+        assert set(as_sets) == {frozenset(point.items()) for point in expected}
+
+    def test_every_configuration_of_a_conditional_space_once(self, tmp_path):
+        source = source_in(tmp_path, self.grid())
+        assert source.planned() == {"a": 10, "b": 10}
+        play(source)
+        self.check(self.tried(source), self.ALL)
+        assert self.tried(source, "b") == self.tried(source)  # an arm's name gives it no luck
+
+    def test_the_order_is_no_sweep_and_follows_the_seed(self, tmp_path):
+        orders = []
+        for seed in (0, 0, 5):
+            source = source_in(tmp_path / f"{len(orders)}", self.grid(seed=seed))
+            play(source)
+            orders.append(self.tried(source))
+        assert orders[0] == orders[1] != orders[2]
+        batches = [point["batch_size"] for point in orders[0]]
+        assert batches not in (sorted(batches), sorted(batches, reverse=True))
+
+    def test_constraints_thin_the_grid(self, tmp_path):
+        constraint = "batch_size * num_positives <= 128"
+        source = source_in(tmp_path, self.grid(require=constraint))
+        play(source)
+        allowed = [p for p in self.ALL if p["batch_size"] * p["num_positives"] <= 128]
+        assert len(allowed) == 8
+        self.check(self.tried(source), allowed)
+
+    def test_declared_configurations_come_first_completed_from_the_grid(self, tmp_path):
+        first = [{"num_positives": 4, "aggregation": "loss_combination", "batch_size": 32}]
+        # The default batch size, 64, is on the grid; the default temperature, 0.5, is not.
+        space = TestDraws.SPACE | {"temperature": {"choices": [0.1, 0.9]}}
+        s = self.grid(trials=20, space=space, first=first, early_stopping="none")
+        source = source_in(tmp_path, s)
+        play(source)
+        tried = self.tried(source)
+        assert len(tried) == 20
+        assert first[0].items() <= tried[0].items()
+        assert tried[0]["temperature"] in (0.1, 0.9)
+        expected = [p | {"temperature": t} for p in self.ALL for t in (0.1, 0.9)]
+        self.check(tried, expected)
+
+    def test_fractions_are_points_and_no_repetitions(self, tmp_path):
+        space = {"temperature": {"low": 0.1, "high": 0.7, "step": 0.1}}
+        source = source_in(tmp_path, self.grid(space=space, first=[{"temperature": 0.3}]))
+        play(source)
+        tried = [point["temperature"] for point in self.tried(source)]
+        assert tried[0] == 0.3
+        assert sorted(tried) == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
+
+    @pytest.mark.parametrize("after", [1, 4, 9, 15])
+    def test_a_killed_grid_goes_on_as_if_nothing_had_happened(self, tmp_path, after: int):
+        s = self.grid(first=[{"num_positives": 2}])
+        whole = source_in(tmp_path / "whole", s)
+        play(whole)
+        with pytest.raises(Interrupted):
+            play(source_in(tmp_path / "killed", s), jobs=after)
+        resumed = source_in(tmp_path / "killed", s)
+        play(resumed)
+        assert shape(resumed) == shape(whole)
+
+    def test_a_crash_between_the_queue_and_the_trial_loses_and_repeats_no_point(
+        self, tmp_path, monkeypatch
+    ):
+        s = self.grid()
+        whole = source_in(tmp_path / "whole", s)
+        play(whole)
+        source, asked = source_in(tmp_path / "killed", s), []
+        real = optuna.Study.ask
+
+        def dies(self, *args, **options):
+            asked.append(1)
+            if len(asked) == 7:
+                raise Interrupted
+            return real(self, *args, **options)
+
+        monkeypatch.setattr(optuna.Study, "ask", dies)
+        with pytest.raises(Interrupted):
+            play(source)
+        monkeypatch.undo()
+        resumed = source_in(tmp_path / "killed", s)
+        play(resumed)
+        assert shape(resumed) == shape(whole)
+
+    @pytest.mark.parametrize("seed", [0, 1])
+    def test_side_by_side_and_killed_every_point_is_tried_once(self, tmp_path, seed: int):
+        s, order = self.grid(), np.random.default_rng(seed)
+        with pytest.raises(Interrupted):
+            play(source_in(tmp_path, s, slots=6), slots=6, jobs=9, order=order)
+        resumed = source_in(tmp_path, s, slots=6)
+        assert not resumed.reproducible
+        play(resumed, slots=6, order=order)
+        for arm in "ab":
+            self.check(self.tried(resumed, arm), self.ALL)
+
+
 @pytest.mark.parametrize("rule", ["median", "wilcoxon"])
 def test_the_other_rules_stop_some_and_never_the_declared_ones(tmp_path, rule: str):
     first = [{"temperature": 1.0, "num_positives": 1}]
