@@ -114,11 +114,16 @@ def read_plan(source: str | Path | Mapping | None, **overrides: float | None) ->
         hash=mapping.get("hash"),
         looks_planned=looks if isinstance(looks, int) and looks > 0 else 1,
         search_condition=search.get("under") or conditions[0],
-        search_metric=search.get("metric"),
+        search_metric=_first(search.get("metric")),
         declared=True,
         overridden=changed,
         **{**declared, **given},
     )
+
+
+def _first(metric: str | list | None) -> str | None:
+    """Of several metrics of a search the first one, by which its winners were chosen."""
+    return metric[0] if isinstance(metric, list) else metric
 
 
 def _load(source: str | Path | Mapping | None) -> Mapping | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from contrastive.seeds import derive
 from study import space as spaces
 from study.job import Record
 from study.ledger import Ending
+from study.objectives import direction, judged
 from study.require import satisfied
 from study.samplers import sampler
 from study.spec import Parameter, Settings, Study
@@ -53,7 +53,7 @@ class ArmSearch:
         self._optuna = optuna.create_study(
             study_name=f"{study.name}/{name}",
             storage=storage,
-            direction="maximize",
+            directions=[direction(metric) for metric in self._search.metrics],
             load_if_exists=True,
             pruner=pruner(self._search.pruned, self.epochs),
         )
@@ -141,6 +141,8 @@ class ArmSearch:
 
     def report(self, trial: optuna.Trial, records: Sequence[Record]) -> bool:
         """Tell Optuna the epochs; True if the trial is to be stopped after the last of them."""
+        if len(self._search.metrics) > 1:
+            return False  # Optuna takes no intermediate values of several; nothing is stopped then
         known = self._frozen(trial).intermediate_values
         stop = False
         for record in records:
@@ -156,25 +158,22 @@ class ArmSearch:
     def tell(self, trial: optuna.Trial, ending: Ending) -> None:
         """Tell Optuna how a trial ended: only one that reached its last epoch is complete."""
         state = _STATES[ending.outcome]
-        value = self.judged(ending) if state == TrialState.COMPLETE else None
-        if state == TrialState.COMPLETE and (value is None or not math.isfinite(value)):
-            state, value = TrialState.FAIL, None
+        values = self.judged(ending) if state == TrialState.COMPLETE else None
+        if values is None and state == TrialState.COMPLETE:
+            state = TrialState.FAIL
         trial.set_user_attr("config", json.dumps(ending.job.config, sort_keys=True))
         if ending.failure:
             trial.set_user_attr("failure", ending.failure[-2000:])
-        self._optuna.tell(trial, value, state=state)
+        self._optuna.tell(trial, values, state=state)
 
     def ranking(self) -> list[FrozenTrial]:
         """Trials that reached their last epoch, the best first; of equals, the earlier one."""
         complete = self._optuna.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        return sorted(complete, key=lambda t: (-t.value, t.number))
+        return sorted(complete, key=lambda t: (-t.values[0], t.number))
 
-    def judged(self, ending: Ending) -> float | None:
-        """The mean of the metric over the last `smooth_epochs` records that have it."""
-        metric = self._search.metric
-        values = [r.metrics[metric] for r in ending.records if metric in r.metrics and r.epoch]
-        last = values[-self._search.smooth_epochs :]
-        return math.fsum(last) / len(last) if last else None
+    def judged(self, ending: Ending) -> list[float] | None:
+        """A trial's figures by the search's metrics; None without finite ones."""
+        return judged(ending, self._search)
 
     def _seed_sampler(self, position: int, name: str | None = None) -> None:
         self._optuna.sampler = sampler(

@@ -12,8 +12,9 @@ from contrastive.config import TrainConfig
 from study import space as spaces
 from study.check_settings import FIELDS
 from study.faults import Fault, Path, listing, nearest
+from study.objectives import COSTS, QUALITIES
 from study.require import ALLOWED, names_in, satisfied
-from study.spec import SAMPLERS, Parameter, Settings, Study
+from study.spec import SAMPLERS, Parameter, Search, Settings, Study
 
 
 def search_faults(study: Study) -> Iterator[Fault]:
@@ -69,6 +70,7 @@ def search_faults(study: Study) -> Iterator[Fault]:
             elif not search.space[name].holds(value):
                 message = f"search.first has {name}: {value}, outside of its range"
                 yield Fault(path, message, _range(search.space[name]))
+    yield from _metric_faults(search)
     rule = search.pruned
     for arm in study.arms:
         epochs = study.fixed(arm, study.tuned_under).get("epochs", TrainConfig().epochs)
@@ -128,6 +130,40 @@ def _require_faults(study: Study) -> Iterator[Fault]:
         if search.require and all(_broken(study, arm, drawn) is not None for drawn in draws):
             message = f"arm {arm}: none of 500 random configurations satisfies search.require"
             yield Fault(("search", "require"), message, "constraints that leave something")
+
+
+def _metric_faults(search: Search) -> Iterator[Fault]:
+    """Metrics by which no trial can be judged, and what does not go with several."""
+    path: Path = ("search", "metric")
+    for i, metric in enumerate(search.metrics):
+        if metric not in QUALITIES + COSTS:
+            close = nearest(metric, QUALITIES + COSTS)
+            yield Fault(
+                (*path, i),
+                f"search.metric has `{metric}`, by which no trial can be judged",
+                listing(QUALITIES + COSTS),
+                f"`{close}`" if close else "",
+            )
+            return
+    first, rest = search.metric, search.metrics[1:]
+    if first not in QUALITIES:
+        yield Fault(
+            (*path, 0),
+            f"search.metric begins with {first}: the first metric decides who wins, and nobody "
+            "wins by being cheap",
+            f"first one of {listing(QUALITIES)}, then any of {listing(COSTS)}",
+            f"metric: [{QUALITIES[0]}, {first}]",
+        )
+    elif len(set(search.metrics)) < len(search.metrics):
+        yield Fault(path, "search.metric has a metric twice", "each once")
+    elif rest and search.pruned:
+        yield Fault(
+            ("search", "early_stopping"),
+            f"early_stopping with {len(search.metrics)} metrics: a trial that is behind by one of "
+            "them may be ahead by another, and Optuna cannot stop it",
+            f"early_stopping: none, or one metric: {first}",
+            "early_stopping: none",
+        )
 
 
 def _grid_faults(study: Study) -> Iterator[Fault]:

@@ -231,7 +231,7 @@ def _keys(path: Path) -> list[str]:
     if path[:2] == ("search", "space"):
         return list(Parameter.model_fields)
     model = _MODELS.get(path)
-    keys = list(model.model_fields) if model else []
+    keys = [field.alias or name for name, field in model.model_fields.items()] if model else []
     return [*keys, "profiles"] if path == () else keys
 
 

@@ -54,9 +54,9 @@ def _search_lines(study: Study) -> Iterator[str]:
         for arm, settings in study.arms.items():
             yield f"  {arm}: {_settings(settings)}"
         return
-    stopping = _stopping(search.pruned)
+    stopping, metrics = _stopping(search.pruned), ", ".join(search.metrics)
     yield (
-        f"search: {len(study.arms)} arms × {search.trials_per_arm} trials on {search.metric} "
+        f"search: {len(study.arms)} arms × {search.trials_per_arm} trials on {metrics} "
         f"under {study.tuned_under}, seed {search.seed}, {stopping}"
     )
     for arm, settings in study.arms.items():

@@ -6,7 +6,14 @@ import warnings
 from collections.abc import Callable
 
 from optuna.exceptions import ExperimentalWarning
-from optuna.samplers import BaseSampler, GPSampler, QMCSampler, RandomSampler, TPESampler
+from optuna.samplers import (
+    BaseSampler,
+    GPSampler,
+    NSGAIISampler,
+    QMCSampler,
+    RandomSampler,
+    TPESampler,
+)
 
 from contrastive.seeds import derive
 
@@ -14,6 +21,8 @@ _MAKERS: dict[str, Callable[[int, int], BaseSampler]] = {
     "tpe": lambda seed, startup: TPESampler(seed=seed, n_startup_trials=startup, multivariate=True),
     "random": lambda seed, startup: RandomSampler(seed=seed),
     "gp": lambda seed, startup: GPSampler(seed=seed, n_startup_trials=startup),
+    # Generations small enough for a few of them; Optuna's default, 50, is most searches' all.
+    "nsga2": lambda seed, startup: NSGAIISampler(population_size=min(50, startup), seed=seed),
     # The arm enqueues the points of its grid: Optuna's own grid knows no conditional spaces.
     "grid": lambda seed, startup: RandomSampler(seed=seed),
 }
@@ -28,10 +37,11 @@ def sampler(name: str, *, study_seed: int, position: int, trials: int) -> BaseSa
     one for all.
 
     Args:
-        name: tpe, random, qmc, gp or grid.
+        name: tpe, random, qmc, gp, nsga2 or grid.
         study_seed: of the search.
         position: trials of the arm so far.
-        trials: planned per arm; the first quarter, at least four, are drawn at random.
+        trials: planned per arm; the first quarter, at least four, are drawn at random. For nsga2
+            that is a generation.
     """
     with warnings.catch_warnings():
         # `multivariate` and some samplers have been "experimental" since Optuna 2.

@@ -28,6 +28,7 @@ from study.spec import Settings, Study
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 LOCK_TIMEOUT_S = 60
+INDIFFERENT = ("random", "qmc", "grid")  # samplers that draw whatever the trials have shown
 
 
 class SearchSource:
@@ -63,7 +64,21 @@ class SearchSource:
     @property
     def reproducible(self) -> bool:
         """Whether the order in which jobs happen to end cannot change the search."""
-        return self._parallel == 1
+        return self.caveat() is None
+
+    def caveat(self) -> str | None:
+        """Why the search is not reproducible, for the user; None if it is."""
+        if self._parallel > 1:
+            return (
+                "with more slots than arms, trials of one arm run side by side, and what the "
+                "search draws depends on their timing; search.parallel_per_arm: 1 makes it exact"
+            )
+        if "seconds" in self._search.metrics and self._search.sampler not in INDIFFERENT:
+            return (
+                "what the search draws depends on measured seconds, which are never the same "
+                "twice; search.metric with views instead makes it exact"
+            )
+        return None
 
     def remaining(self) -> int:
         """Trials still to be handed out, over all arms."""
@@ -146,12 +161,12 @@ class SearchSource:
             return dict(ranking[0].params) if ranking else None
         means = {}
         for trial in ranking[: asked.top]:
-            values = [trial.value]
+            values = [trial.values[0]]
             for seed in asked.seeds:
                 ending = self._ledger.read(self._job(arm, trial.number, trial.params, seed).key)
-                value = arm.judged(ending) if ending else None
                 finished = ending is not None and ending.outcome == "finished"
-                values.append(value if finished and value is not None else -math.inf)
+                found = arm.judged(ending) if finished else None
+                values.append(found[0] if found else -math.inf)
             means[trial.number] = math.fsum(values) / len(values)
         best = max(ranking[: asked.top], key=lambda t: (means[t.number], -t.number))
         return dict(best.params) if math.isfinite(means[best.number]) else None

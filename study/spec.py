@@ -7,17 +7,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 SEARCH_SEED = 0  # of all search trials, unless the study names another
 
 Settings = dict[str, Any]  # of TrainConfig, by name
-Sampler = Literal["tpe", "random", "qmc", "gp", "grid"]
+Sampler = Literal["tpe", "random", "qmc", "gp", "nsga2", "grid"]
 SAMPLERS: tuple[str, ...] = get_args(Sampler)
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, strict=True, serialize_by_alias=True
+    )
 
 
 class Parameter(_Model):
@@ -127,7 +136,8 @@ class Search(_Model):
     require: list[str] = []  # constraints such as "batch_size * num_positives <= 2048"
     sampler: Sampler = "tpe"
     early_stopping: EarlyStopping | Literal["none"] = "none"
-    metric: Literal["val/knn_top1"] = "val/knn_top1"
+    # One, or a list: the first decides who wins, the others, costs, shape what is drawn.
+    metrics: Annotated[list[str], Field(min_length=1, alias="metric")] = ["val/knn_top1"]
     smooth_epochs: Annotated[int, Field(ge=1)] = 1  # judged by the mean of the last so many
     rechecks: Rechecks | None = None
     budget: Budget | None = None
@@ -140,10 +150,19 @@ class Search(_Model):
     def _rule_by_name(cls, value: Any) -> Any:
         return {"rule": value} if isinstance(value, str) and value != "none" else value
 
-    @field_validator("require", mode="before")
+    @field_validator("require", "metrics", mode="before")
     @classmethod
     def _one_or_more(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
+
+    @field_serializer("metrics")
+    def _one_by_itself(self, metrics: list[str]) -> str | list[str]:
+        return metrics[0] if len(metrics) == 1 else metrics
+
+    @property
+    def metric(self) -> str:
+        """The one by which trials are ranked and winners chosen."""
+        return self.metrics[0]
 
     @property
     def pruned(self) -> EarlyStopping | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +18,10 @@ from study.ledger import (
     run_row,
     write_table,
 )
+from study.objectives import front
 from study.spec import Settings, Study
+
+PARETO, PARETO_COLUMNS = "pareto.csv", ("arm", "trial", "winner")
 
 Winners = Mapping[str, Settings | None]
 
@@ -34,6 +38,9 @@ def write_tables(
         run_ids: MLflow run ids by job key.
     """
     write_table(folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, winners, run_ids))
+    if study.search and len(study.search.metrics) > 1:
+        columns = (*PARETO_COLUMNS, *study.search.metrics, "config")
+        write_table(folder.path / PARETO, columns, pareto_rows(folder, study, winners))
     endings = [ending for _, ending in confirmations(folder, study, winners) if ending]
     write_table(folder.results_csv, RESULT_COLUMNS, result_rows(endings))
 
@@ -47,6 +54,20 @@ def run_rows(
     searched = [(e.job, e) for phase in ("search", "recheck") for e in ledger.all(phase)]
     jobs = [*searched, *confirmations(folder, study, winners)]
     return [run_row(job, "planned", ending, metric, run_ids) for job, ending in jobs]
+
+
+def pareto_rows(folder: Folder, study: Study, winners: Winners) -> list[tuple[Any, ...]]:
+    """The rows of pareto.csv: of each arm the trials that no other one of it dominates."""
+    assert study.search is not None
+    endings = list(Ledger(folder.path).all("search"))
+    return [
+        (
+            arm, ending.job.number, str(ending.job.drawn == winners.get(arm)).lower(),
+            *map(repr, values), json.dumps(ending.job.config, sort_keys=True),
+        )
+        for arm in study.arms
+        for ending, values in front((e for e in endings if e.job.arm == arm), study.search)
+    ]  # fmt: skip
 
 
 def confirmations(

@@ -21,7 +21,7 @@ from study.ledger import Ledger
 from study.load import load_study
 from study.progress import Display
 from study.spec import Settings, Study
-from study.tables import write_tables
+from study.tables import PARETO, write_tables
 from study.tracking import Tracker, browse_command
 
 DONE, FAILED = 0, 1
@@ -129,12 +129,8 @@ class _Whole:
         from study.search import SearchSource
 
         source = SearchSource(self.study, self.folder.path, self.ledger, slots=self._slots())
-        if not source.reproducible:
-            self.console.print(
-                "note: with more slots than arms, trials of one arm run side by side, and what the "
-                "search draws depends on their timing; search.parallel_per_arm: 1 makes it exact",
-                markup=False,
-            )
+        if caveat := source.caveat():
+            self.console.print(f"note: {caveat}", markup=False)
         self._execute("search", source, source.planned())
         rechecks = source.recheck_jobs()
         if rechecks:
@@ -207,6 +203,8 @@ class _Whole:
         for file in (self.folder.study_yaml, self.folder.runs_csv, self.folder.results_csv):
             self.tracker.artifacts("confirm", file)
         self.tracker.artifacts("confirm", self.folder.report, "report")
+        if (pareto := self.folder.path / PARETO).exists():
+            self.tracker.artifacts("search", pareto)
         claims = {f"claim.{c['id']}": f"{c['verdict']}: {c['sentence']}" for c in report["claims"]}
         self.tracker.tag("confirm", claims)
         self.tracker.flush()

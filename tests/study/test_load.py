@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from analysis.plan import read_plan
 from analysis.power import seeds_needed_for_family
 from study.faults import SpecError, StudyError
-from study.load import load_study
+from study.load import load_study, study_from
 
 GOOD = """\
 name: t
@@ -257,6 +258,53 @@ class TestGridFaults:
     def test_too_many_to_list(self, write):
         text = self.FINITE.replace("{choices: [0.2, 0.5]}", "{low: 0.1, high: 1, step: 0.00001}")
         assert "more than 10000 configurations" in message(write(text))
+
+
+class TestMetrics:
+    """`search.metric`: one, or several of which the first decides."""
+
+    TEXT = GOOD.replace("  early_stopping: {grace_epochs: 2, reduction_factor: 2}\n", "").replace(
+        "  under: clean\n  space", "  under: clean\n  metric: [val/knn_top1, views]\n  space"
+    )
+
+    @pytest.mark.parametrize(
+        ("metric", "parts"),
+        [
+            ("[val/knn_top1, vews]", ["`vews`, by which no trial", "try: `views`"]),
+            ("val/knn_top", ["`val/knn_top`, by which no trial", "try: `val/knn_top1`"]),
+            ("[views, val/knn_top1]", ["begins with views", "try: metric: [val/knn_top1, views]"]),
+            ("seconds", ["begins with seconds", "nobody wins by being cheap"]),
+            ("[val/knn_top1, views, views]", ["a metric twice", "each once"]),
+            ("[]", ["search.metric is []", "at least 1"]),
+            ("3", ["search.metric is 3", "a list"]),
+        ],
+    )
+    def test_by_which_nothing_can_be_judged(self, write, metric: str, parts: list[str]):
+        file = write(self.TEXT.replace("[val/knn_top1, views]", metric))
+        told = message(file)
+        assert told.startswith(f"{file}:{line_of(self.TEXT, 'metric:')}: ")
+        for part in parts:
+            assert part in told
+
+    def test_early_stopping_takes_one_metric(self, write):
+        text = self.TEXT.replace("  under: clean\n", "  under: clean\n  early_stopping: asha\n")
+        file = write(text)
+        told = message(file)
+        assert told.startswith(f"{file}:{line_of(text, 'early_stopping')}: ")
+        assert "early_stopping with 2 metrics" in told
+        assert "try: early_stopping: none" in told
+
+    def test_the_study_as_resolved_says_what_was_written(self, write):
+        several, one = load_study(write(self.TEXT)), load_study(write(GOOD))
+        assert several.declared()["search"]["metric"] == ["val/knn_top1", "views"]
+        assert one.declared()["search"]["metric"] == "val/knn_top1"
+        for study in (several, one):
+            again = study_from(yaml.safe_dump(study.declared()), "study.yaml")
+            assert again.declared() == study.declared()
+            assert again.search == study.search
+
+    def test_the_report_ranks_by_the_first(self, write):
+        assert read_plan(load_study(write(self.TEXT)).declared()).search_metric == "val/knn_top1"
 
 
 def test_all_faults_of_a_file_are_told_together_in_order(write):

@@ -6,6 +6,7 @@ storage and the halving are the real ones.
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ from study.arm import ArmSearch
 from study.faults import Paused
 from study.job import Job, Record
 from study.ledger import Ending, Ledger
+from study.objectives import front, judged
 from study.search import SearchSource
 from study.spec import EarlyStopping, Study
 from study.stopping import Halving
@@ -55,7 +57,14 @@ class Interrupted(Exception):
     pass
 
 
-def play(source: SearchSource, slots: int = 1, score=curve, jobs: int | None = None, order=None):
+def play(
+    source: SearchSource,
+    slots: int = 1,
+    score=curve,
+    jobs: int | None = None,
+    order=None,
+    costs=None,
+):
     """Run jobs epoch by epoch, `slots` side by side; `order` picks which one advances."""
     running: list[list] = []
     trace: list[tuple[str, int]] = []
@@ -73,7 +82,9 @@ def play(source: SearchSource, slots: int = 1, score=curve, jobs: int | None = N
         chosen = running[order.integers(len(running)) if order is not None else 0]
         job, records = chosen
         epoch = len(records)
-        record = Record(epoch, {METRIC: score(job, epoch), "seconds": 1.0 * epoch}, {})
+        metrics = {METRIC: score(job, epoch), "seconds": 1.0 * epoch}
+        metrics |= {name: cost(job, epoch) for name, cost in (costs or {}).items()}
+        record = Record(epoch, metrics, {})
         records.append(record)
         trace.append((job.key, epoch))
         stopped = source.on_records(job, [record])
@@ -331,7 +342,7 @@ class TestDraws:
         tried = [e.job.drawn["temperature"] for e in endings(source) if e.job.arm == "a"]
         assert sorted(tried) == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
 
-    @pytest.mark.parametrize("sampler", ["tpe", "random", "qmc", "gp"])
+    @pytest.mark.parametrize("sampler", ["tpe", "random", "qmc", "gp", "nsga2"])
     def test_constraints_hold_and_repetitions_are_avoided_with_every_sampler(
         self, tmp_path, sampler
     ):
@@ -476,6 +487,134 @@ class TestGrid:
         play(resumed, slots=6, order=order)
         for arm in "ab":
             self.check(self.tried(resumed, arm), self.ALL)
+
+
+class TestSeveralMetrics:
+    """`metric: [val/knn_top1, views]`: the first decides, both are learnt from."""
+
+    METRICS: ClassVar = [METRIC, "views"]
+
+    def several(self, **changes) -> Study:
+        return study(**{"metric": self.METRICS, "early_stopping": "none", "trials": 20} | changes)
+
+    @staticmethod
+    def play(source: SearchSource, **options) -> None:
+        """As `play`, with a cost that rises with the number of positives and the temperature."""
+
+        def views(job: Job, epoch: int) -> float:
+            return epoch * (100.0 * (1 + job.config["num_positives"]) + job.config["temperature"])
+
+        play(source, costs={"views": views}, **options)
+
+    def trials(self, folder: Path, arm: str = "a") -> list[optuna.trial.FrozenTrial]:
+        storage = f"sqlite:///{folder / 'search.db'}"
+        return optuna.load_study(study_name=f"s/{arm}", storage=storage).trials
+
+    def test_optuna_is_told_all_figures_and_their_directions(self, tmp_path):
+        source = source_in(tmp_path, self.several(trials=3))
+        self.play(source)
+        storage = f"sqlite:///{tmp_path / 'search.db'}"
+        told = optuna.load_study(study_name="s/a", storage=storage)
+        assert [d.name for d in told.directions] == ["MAXIMIZE", "MINIMIZE"]
+        for trial, ending in zip(told.trials, endings(source)[:3], strict=True):
+            assert trial.values == [ending.last(METRIC), ending.last("views")]
+
+    def test_the_first_metric_decides_who_wins(self, tmp_path):
+        source = source_in(tmp_path, self.several())
+        self.play(source)
+        best = max((e for e in endings(source) if e.job.arm == "a"), key=lambda e: e.last(METRIC))
+        assert source.winners()["a"] == best.job.drawn
+
+    def test_a_cost_that_was_not_recorded_is_no_result(self, tmp_path):
+        source = source_in(tmp_path, self.several(trials=2))
+        play(source)  # no views
+        assert source.winners() == {"a": None, "b": None}
+
+    @pytest.mark.parametrize("sampler", ["tpe", "gp", "nsga2"])
+    def test_samplers_that_learn_learn_from_the_cost(self, tmp_path, sampler: str):
+        """All trials are equally good here: only the cost is left to go by."""
+        s = self.several(arms={"a": {"loss": "contrastive"}}, trials=40, sampler=sampler)
+        source = source_in(tmp_path, s)
+        play(
+            source,
+            score=lambda job, epoch: 0.5,
+            costs={"views": lambda job, epoch: epoch * job.config["temperature"]},
+        )
+        tried = [e.job.drawn["temperature"] for e in endings(source)]
+        assert np.mean(tried[-10:]) < 0.7 * np.mean(tried[:10])
+
+    @pytest.mark.parametrize("sampler", ["tpe", "gp", "nsga2", "qmc"])
+    @pytest.mark.parametrize("after", [9, 26])
+    def test_a_killed_search_goes_on_as_if_nothing_had_happened(self, tmp_path, sampler, after):
+        s = self.several(sampler=sampler, trials=16)
+        whole = source_in(tmp_path / "whole", s)
+        self.play(whole)
+        with pytest.raises(Interrupted):
+            self.play(source_in(tmp_path / "killed", s), jobs=after)
+        resumed = source_in(tmp_path / "killed", s)
+        self.play(resumed)
+        assert shape(resumed) == shape(whole)
+        assert resumed.winners() == whole.winners()
+
+    def test_a_front_is_what_nothing_dominates(self, tmp_path):
+        """Against Optuna's own, on figures with many ties."""
+        rng = np.random.default_rng(0)
+        figures = rng.integers(0, 5, size=(40, 2)) / 4
+        figures[:, 1] += 2 * figures[:, 0]  # what is better costs more
+        s = self.several(trials=40)
+        both = optuna.create_study(directions=["maximize", "minimize"])
+        ended = []
+        job = source_in(tmp_path, s).next()
+        for number, (quality, cost) in enumerate(figures):
+            both.add_trial(optuna.trial.create_trial(values=[quality, cost]))
+            record = Record(9, {METRIC: float(quality), "views": float(cost)}, {})
+            ended.append(Ending(dataclasses.replace(job, number=number), "finished", (record,)))
+        worst = Record(9, {METRIC: 2.0, "views": 0.0}, {})
+        ended.append(Ending(dataclasses.replace(job, number=40), "stopped", (worst,)))
+        found = {ending.job.number: values for ending, values in front(ended, s.search)}
+        assert found == {t.number: tuple(t.values) for t in both.best_trials}
+        assert len(set(found.values())) > 1
+
+    def test_costs_are_totals_and_accuracies_are_smoothed(self, tmp_path):
+        s = self.several(smooth_epochs=2)
+        job = source_in(tmp_path, s).next()
+        records = [Record(e, {METRIC: 0.1 * e, "views": 10.0 * e}, {}) for e in range(5)]
+        assert judged(Ending(job, "finished", tuple(records)), s.search) == [
+            pytest.approx(0.35), 40.0,
+        ]  # fmt: skip
+
+    def test_measured_seconds_make_what_is_drawn_a_matter_of_timing(self, tmp_path):
+        s = self.several(metric=[METRIC, "seconds"])
+        assert "measured seconds" in source_in(tmp_path / "tpe", s).caveat()
+        s = self.several(metric=[METRIC, "seconds"], sampler="random")
+        assert source_in(tmp_path / "random", s).reproducible
+
+
+class TestNsga2:
+    """Generations that fit a search of few trials, and the same ones after a restart."""
+
+    def test_it_breeds_from_the_best_of_earlier_generations(self, tmp_path):
+        """Children take their values from their parents, which no random draw does."""
+        s = study(trials=40, sampler="nsga2", early_stopping="none")
+        source = source_in(tmp_path, s)
+        play(source)
+        tried = [e.job.drawn["temperature"] for e in endings(source) if e.job.arm == "a"]
+        first, later = tried[:10], tried[10:]
+        assert len(set(first)) == 10
+        assert sum(value in tried[: 10 + i] for i, value in enumerate(later)) > len(later) / 3
+        distance = [abs(np.log(value / 0.3)) for value in tried]
+        assert np.mean(distance[-10:]) < np.mean(distance[:10])
+
+    @pytest.mark.parametrize("after", [5, 9, 21])
+    def test_a_killed_search_goes_on_as_if_nothing_had_happened(self, tmp_path, after: int):
+        s = study(trials=14, sampler="nsga2")  # with early stopping: one metric
+        whole = source_in(tmp_path / "whole", s)
+        play(whole)
+        with pytest.raises(Interrupted):
+            play(source_in(tmp_path / "killed", s), jobs=after)
+        resumed = source_in(tmp_path / "killed", s)
+        play(resumed)
+        assert shape(resumed) == shape(whole)
 
 
 @pytest.mark.parametrize("rule", ["median", "wilcoxon"])
