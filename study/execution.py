@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ray import tune
-from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
+from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, RunConfig, TuneConfig
 from ray.tune.error import TuneError
 from ray.tune.search import Searcher
 
@@ -38,6 +40,10 @@ def execute(
 ) -> None:
     """Run jobs until the source has none left and all have ended.
 
+    A job on a GPU whose memory runs out is run once more with twice its share of the card, hence
+    with fewer neighbours. One that had a whole card is run once more as it was: other processes'
+    memory, and what is left behind by jobs before it, come and go.
+
     Args:
         source: hands out the jobs and hears what becomes of them.
         share: cores and GPUs per job, and how many at once.
@@ -50,15 +56,13 @@ def execute(
     remaining = source.remaining()
     if not remaining:
         return
-    conductor = _Conductor(source, monitors, threads=share.cpus)
+    conductor = _Conductor(source, monitors, threads=share.cpus, gpus=share.gpus)
     with _registered(conductor):
         tuner = tune.Tuner(
-            tune.with_resources(
-                _trainable(work), {"cpu": share.cpus} | ({"gpu": share.gpus} if share.gpus else {})
-            ),
+            tune.with_resources(_trainable(work), _resources(share.cpus)),
             tune_config=TuneConfig(
                 search_alg=_Bridge(),
-                num_samples=remaining,
+                num_samples=2 * remaining,  # at most: each may be retried once
                 max_concurrent_trials=share.slots,
                 reuse_actors=True,
                 trial_dirname_creator=lambda trial: trial.trial_id,
@@ -83,7 +87,7 @@ def execute(
 
 def execute_here(source: Source, *, monitors: Sequence[Monitor] = (), work: Work = run_job) -> None:
     """As `execute`, one job after the other in this process and without Ray: for tests."""
-    conductor = _Conductor(source, monitors, threads=1)
+    conductor = _Conductor(source, monitors, threads=1, gpus=0.0)
     while (job := conductor.start("here")) is not None:
         with contextlib.suppress(_Stopped):
             work(job.plain(), _report_here(conductor))
@@ -105,6 +109,16 @@ def _report_here(conductor: _Conductor) -> Callable[[dict[str, Any]], None]:
     return report
 
 
+def _resources(cpus: int) -> Callable[[dict[str, Any]], PlacementGroupFactory]:
+    """What Ray sets aside for a trial, by its config."""
+
+    def resources(config: dict[str, Any]) -> PlacementGroupFactory:
+        gpus = config["job"]["gpus"]
+        return PlacementGroupFactory([{"CPU": cpus} | ({"GPU": gpus} if gpus else {})])
+
+    return resources
+
+
 def _trainable(work: Work) -> Callable[[dict[str, Any]], None]:
     """What a worker runs: a plain job with Ray's report."""
 
@@ -117,26 +131,46 @@ def _trainable(work: Work) -> Callable[[dict[str, Any]], None]:
 class _Conductor:
     """Passes what happens between Tune and a source, each epoch once and in order."""
 
-    def __init__(self, source: Source, monitors: Sequence[Monitor], *, threads: int) -> None:
-        self._source, self._monitors, self.threads = source, monitors, threads
+    def __init__(
+        self, source: Source, monitors: Sequence[Monitor], *, threads: int, gpus: float
+    ) -> None:
+        self._source, self._monitors, self.threads, self._gpus = source, monitors, threads, gpus
         self._jobs: dict[str, Job] = {}
         self._records: dict[str, list[Record]] = {}
         self._outcomes: dict[str, tuple[str, str]] = {}
         self._broken: BaseException | None = None
+        self._short: set[str] = set()  # trials whose memory ran out, to be run again
+        self._again: deque[tuple[Job, list[Record]]] = deque()
+        self._awaited: set[str] = set()  # second runs that have not been heard of yet
 
     def start(self, trial_id: str) -> Job | None:
-        job = self._source.next()
-        if job is not None:
-            self._jobs[trial_id], self._records[trial_id] = job, []
+        """The next job, with its share of GPUs; None while others must end or begin first."""
+        if self._again:
+            job, self._records[trial_id] = self._again.popleft()
+            self._awaited.add(trial_id)
+        elif self._awaited or not self._source.remaining():
+            # A job of the usual share would take the room that a larger one is waiting for.
+            return None
+        else:
+            found = self._source.next()
+            if found is None:
+                return None
+            job = found if found.gpus is not None else replace(found, gpus=self._gpus or None)
+            self._records[trial_id] = []
             for monitor in self._monitors:
                 monitor.on_start(job)
+        self._jobs[trial_id] = job
         return job
 
     def exhausted(self) -> bool:
-        return self._broken is not None or self._source.remaining() == 0
+        if self._broken is not None:
+            return True
+        retried = self._again or any(_may_be_retried(job) for job in self._jobs.values())
+        return self._source.remaining() == 0 and not retried
 
     def result(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Whether the job should stop."""
+        self._awaited.discard(trial_id)
         if "records" not in result or trial_id in self._outcomes:
             return False
         job, known = self._jobs[trial_id], self._records[trial_id]
@@ -147,7 +181,10 @@ class _Conductor:
         stop = self._source.on_records(job, new) if new else False
         for monitor in self._monitors:
             monitor.on_records(job, new)
-        if result["outcome"]:
+        self._short.discard(trial_id)  # a worker that was lost since may have done better
+        if result.get("out_of_memory") and not stop and _may_be_retried(job):
+            self._short.add(trial_id)
+        elif result["outcome"]:
             self._outcomes[trial_id] = (result["outcome"], result["failure"])
         elif stop:
             self._outcomes[trial_id] = ("stopped", "")
@@ -156,6 +193,11 @@ class _Conductor:
     def end(self, trial_id: str, *, lost: str | None) -> None:
         job = self._jobs.pop(trial_id, None)
         if job is None:
+            return
+        self._awaited.discard(trial_id)
+        if trial_id in self._short:  # to everybody else it is still running
+            self._short.discard(trial_id)
+            self._again.append((_with_more(job), self._records.pop(trial_id)))
             return
         outcome, failure = self._outcomes.pop(trial_id, ("failed", lost or "the worker vanished"))
         ending = Ending(job, outcome, tuple(self._records.pop(trial_id)), failure)
@@ -175,6 +217,17 @@ class _Conductor:
     def raise_if_broken(self) -> None:
         if self._broken is not None:
             raise self._broken from None
+
+
+def _may_be_retried(job: Job) -> bool:
+    """Whether more room can be made for the job if its memory runs out."""
+    return bool(job.gpus) and not job.retried
+
+
+def _with_more(job: Job) -> Job:
+    """The job once more, with fewer neighbours on its card if it had any."""
+    gpus = min(1.0, 2 * job.gpus) if job.gpus < 1 else job.gpus
+    return replace(job, gpus=gpus, retried=f"out of memory with {job.gpus:g} of a GPU")
 
 
 # Tune pickles searchers and stop functions, and a source holds connections. So Tune gets empty

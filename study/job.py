@@ -27,6 +27,8 @@ class Job:
         decide_at: epochs after which the driver may stop it.
         folder: of the study.
         data: folder of the prepared dataset.
+        gpus: its own share of GPUs; None: the study's.
+        retried: why it runs a second time, or "".
     """
 
     phase: Phase
@@ -39,6 +41,8 @@ class Job:
     data: str
     drawn: dict[str, Any] = field(default_factory=dict)
     decide_at: tuple[int, ...] = ()
+    gpus: float | None = None
+    retried: str = ""
 
     @property
     def key(self) -> str:

@@ -205,6 +205,8 @@ class _Sink:
         self._client.set_tag(self._ids[key], "outcome", ending.outcome)
         if ending.failure:
             self._client.set_tag(self._ids[key], "failure", ending.failure[-4000:])
+        if ending.job.retried:
+            self._client.set_tag(self._ids[key], "retried", ending.job.retried)
         self._client.set_terminated(self._ids[key], _STATUS[ending.outcome])
 
     def backfill(self, ending: Ending) -> None:

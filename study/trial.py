@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -20,6 +21,8 @@ from study.job import Job, Record, job_from
 Report = Callable[[dict[str, Any]], None]
 
 CHECKPOINT_EVERY_S = 30.0
+# What libraries below PyTorch say instead of raising its OutOfMemoryError.
+_CUDA_SIGNS = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 FLUSH_EVERY_S = 1.0  # a report costs the driver some 10 ms, an epoch may take no longer
 
 
@@ -27,8 +30,9 @@ def run_job(data: Mapping[str, Any], report: Report, *, threads: int = 1) -> Non
     """Train and report until the job ends one way or another; never raises for the job's faults.
 
     Each report is `{"records": [...], "outcome": None}`; the last one's outcome is "finished",
-    "diverged" or "failed" with `failure`, a text. A job that finds its checkpoint goes on from it
-    and reports the epochs before it again: the driver may not have heard of them.
+    "diverged" or "failed" with `failure`, a text, and `out_of_memory` if that was the cause. A job
+    that finds its checkpoint goes on from it and reports the epochs before it again: the driver may
+    not have heard of them.
 
     Args:
         data: `Job.plain()`.
@@ -41,33 +45,45 @@ def run_job(data: Mapping[str, Any], report: Report, *, threads: int = 1) -> Non
         # Some CPU kernels are exact only when asked to be; on GPUs it would cost speed, and
         # results are not promised to the last bit there.
         torch.use_deterministic_algorithms(True, warn_only=True)
-    outbox = _Outbox(report, job)
+    elif torch.cuda.is_initialized():
+        torch.cuda.reset_peak_memory_stats()  # of the job that this process ran before
+    outbox, to_be_continued = _Outbox(report, job), False
     try:
         for record in _records(job, outbox):
             outbox.add(record)
     except Diverged as diverged:
         outbox.flush("diverged", str(diverged))
     except Exception as error:  # what an arm raises is a row of the report, not the study's end
-        outbox.flush("failed", traceback.format_exc() + _memory_note(error, job))
+        note = _memory_note(error, job)
+        # With more room it goes on from its checkpoint, see `study.execution`.
+        to_be_continued = bool(note and job.gpus and not job.retried)
+        outbox.flush("failed", traceback.format_exc() + note, out_of_memory=bool(note))
     else:
         outbox.flush("finished")
-    with contextlib.suppress(OSError):
-        Path(job.checkpoint).unlink(missing_ok=True)
+    if not to_be_continued:
+        with contextlib.suppress(OSError):
+            Path(job.checkpoint).unlink(missing_ok=True)
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()  # this process is used again, others may be on the same card
 
 
 def _memory_note(error: Exception, job: Job) -> str:
     """A last line that says so if memory ran out, and what had been needed by then."""
-    cuda = isinstance(error, torch.cuda.OutOfMemoryError)
-    if not (cuda or isinstance(error, MemoryError) or "can't allocate memory" in str(error)):
+    text = str(error)
+    cuda = isinstance(error, torch.cuda.OutOfMemoryError) or any(s in text for s in _CUDA_SIGNS)
+    if not (cuda or isinstance(error, MemoryError) or "can't allocate memory" in text):
         return ""
+    share = f" and {job.gpus:g} of a GPU" if job.gpus else ""
+    again = f", the second time ({job.retried} before)" if job.retried else ""
+    given = f"with batch_size {job.config['batch_size']}{share}{again}"
     if not cuda:
-        return f"out of memory with batch_size {job.config['batch_size']}"
+        return f"out of memory {given}"
     reached = torch.cuda.max_memory_reserved() / 2**30 if torch.cuda.is_initialized() else 0.0
+    asked = re.search(r"Tried to allocate ([\d.]+ [KMG]iB)", text)
+    more = f" reserved and {asked[1]} more asked for" if asked else " reserved"
+    fewer = "" if (job.gpus or 0) >= 1 else "fewer trainings per card (a larger resources.gpus) or "
     return (
-        f"out of GPU memory after {reached:.1f} GiB with batch_size {job.config['batch_size']}; "
-        "try: fewer trainings per card (a larger resources.gpus) or a smaller batch_size"
+        f"out of GPU memory after {reached:.1f} GiB{more} {given}; try: {fewer}a smaller batch_size"
     )
 
 
@@ -104,10 +120,17 @@ class _Outbox:
         if (due and record.epoch < self._job.planned_epochs) or record.epoch in self._job.decide_at:
             self.flush(None)
 
-    def flush(self, outcome: str | None, failure: str = "") -> None:
+    def flush(self, outcome: str | None, failure: str = "", *, out_of_memory: bool = False) -> None:
         waiting, self._waiting = self._waiting, []
         self._sent = time.monotonic()
-        self._report({"records": waiting, "outcome": outcome, "failure": failure})
+        self._report(
+            {
+                "records": waiting,
+                "outcome": outcome,
+                "failure": failure,
+                "out_of_memory": out_of_memory,
+            }
+        )
 
 
 def _plain(record: EpochRecord) -> Record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,43 @@ def test_a_damaged_checkpoint_costs_its_epochs_only(tmp_path, damage: str):
 def test_jobs_survive_a_round_trip_through_plain_data(tmp_path):
     data = job(tmp_path, "search", decide_at=[1, 2])
     assert job_from(data.plain()) == data
+
+
+@pytest.mark.parametrize(
+    ("error", "memory"),
+    [
+        (torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB."), True),
+        (RuntimeError("CUDA error: out of memory"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"), True),
+        (MemoryError(), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+        (KeyError("memory"), False),
+    ],
+)
+def test_the_driver_is_told_whether_memory_was_the_cause(tmp_path, monkeypatch, error, memory):
+    def greedy(*args, **options):
+        raise error
+
+    monkeypatch.setattr(trial, "train", greedy)
+    (found,) = reports(job(tmp_path))
+    assert found["outcome"] == "failed"
+    assert found["out_of_memory"] == memory
+    assert ("out of" in found["failure"].splitlines()[-1]) >= memory
+    assert ("2.50 GiB more asked for" in found["failure"]) == ("2.50" in str(error))
+
+
+@pytest.mark.parametrize(("retried", "kept"), [("", True), ("out of memory before", False)])
+def test_a_checkpoint_is_kept_for_a_second_run_only(tmp_path, monkeypatch, retried: str, kept):
+    first = dataclasses.replace(job(tmp_path), gpus=0.5, retried=retried)
+    real = trial.train
+    monkeypatch.setattr(trial, "CHECKPOINT_EVERY_S", -1.0)
+
+    def greedy(*args, **options):
+        for record in real(*args, **options):
+            yield record
+            if record.epoch == 2:
+                raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(trial, "train", greedy)
+    assert reports(first)[-1]["outcome"] == "failed"
+    assert Path(first.checkpoint).exists() == kept
