@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -133,16 +133,48 @@ def _apply_profile(document: yamlfile.Document, profile: str | None) -> list[Fau
 
 def _apply_override(document: yamlfile.Document, override: str) -> list[Fault]:
     key, equals, text = override.partition("=")
-    if not equals or not key:
+    if not equals or not key or not text.strip():
         message = f"--set {override} has no value"
-        return [Fault((), message, "--set KEY=VALUE, e.g. --set trial.epochs=5")]
+        allowed = "--set KEY=VALUE, e.g. --set trial.epochs=5; --set search=null takes a key out"
+        return [Fault((), message, allowed)]
     try:
         value = yamlfile.scalar(text)
     except yaml.YAMLError:
         return [Fault((), f"--set {override}: the value is not valid YAML", "a YAML value")]
     path: Path = tuple(key.split("."))
-    document.merge(value, path, _option_places(value, f"--set {key}"))
+    before = document.find(path)
+    if value == {} and isinstance(before, dict) and before:
+        return [_changes_nothing(path, before)]
+    # A setting may be null, "none of it"; of anything else null is nothing to go by.
+    if value is None and before is not None and not _is_setting(path):
+        document.remove(path)
+    else:
+        document.merge(value, path, _option_places(value, f"--set {key}"))
     return []
+
+
+def _changes_nothing(path: Path, before: Mapping[Any, Any]) -> Fault:
+    key = dotted(path)
+    needed = {
+        "arms": f"--set arms.{next(iter(before))}=null",
+        "search.space": f"--set search.space.{next(iter(before))}=null",
+        "confirm": "--set confirm.seeds=8",
+    }
+    return Fault(
+        path,
+        f"--set {key}={{}} would change nothing: mappings are merged",
+        "the keys to change with their values, or null, which takes a key out",
+        needed.get(key, f"--set {key}=null"),
+    )
+
+
+def _is_setting(path: Path) -> bool:
+    """Whether the key is one of TrainConfig's, in `trial`, an arm or a condition."""
+    return len(path) == (2 if path[0] == "trial" else 3) and path[0] in (
+        "trial",
+        "arms",
+        "conditions",
+    )
 
 
 def _option_places(value: Any, option: str) -> dict[Path, str]:

@@ -52,6 +52,20 @@ class Document:
         """Lay `over` on the data at `path`: mappings are merged, all else is replaced."""
         self.data = self._merged(self.data, path, over, (), places)
 
+    def find(self, path: Path) -> Any:
+        """What stands at `path`; None if nothing does."""
+        found = self.data
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else None
+        return found
+
+    def remove(self, path: Path) -> None:
+        """Take out the key at `path`, which exists, and all below it."""
+        above = dict(self.find(path[:-1]))
+        del above[path[-1]]
+        self.data = _replaced(self.data, path[:-1], above)
+        self.places = {p: at for p, at in self.places.items() if p[: len(path)] != path}
+
     def _merged(self, base: Any, path: Path, over: Any, at: Path, places: dict[Path, str]) -> Any:
         if path:
             base = dict(base) if isinstance(base, dict) else {}
@@ -67,6 +81,13 @@ class Document:
         self.places = {p: place for p, place in self.places.items() if p[: len(at)] != at}
         self.places |= {at + p: place for p, place in places.items()}
         return over
+
+
+def _replaced(data: Any, path: Path, value: Any) -> Any:
+    """A copy of nested mappings with another value at `path`: an alias may share them."""
+    if not path:
+        return value
+    return data | {path[0]: _replaced(data[path[0]], path[1:], value)}
 
 
 def read(file: FilePath, shown: str) -> Document:

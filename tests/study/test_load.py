@@ -423,6 +423,56 @@ class TestProfilesAndOverrides:
         study = load_study(write(GOOD), overrides=["search=null"])
         assert study.search is None
 
+    @pytest.mark.parametrize(
+        ("override", "remedy"),
+        [
+            ("search={}", "--set search=null"),
+            ("arms={}", "--set arms.contrastive=null"),
+            ("conditions={}", "--set conditions=null"),
+            ("trial={}", "--set trial=null"),
+            ("confirm={}", "--set confirm.seeds=8"),
+            ("search.space={}", "--set search.space.temperature=null"),
+            ("search.early_stopping={}", "--set search.early_stopping=null"),
+            ("conditions.blurred={}", "--set conditions.blurred=null"),
+        ],
+    )
+    def test_an_empty_mapping_would_change_nothing_and_is_refused(self, write, override, remedy):
+        file = write(GOOD)
+        told = message(file, overrides=[override])
+        assert told.startswith(f"{file}:{line_of(GOOD, override.split('=')[0].split('.')[-1])}: ")
+        assert f"--set {override} would change nothing" in told
+        assert "allowed: the keys to change" in told
+        assert f"try: {remedy}" in told
+
+    def test_null_takes_a_key_out(self, write):
+        file = write(GOOD)
+        load = lambda *overrides: load_study(file, overrides=overrides, data=False)  # noqa: E731
+        assert list(load("conditions=null", "search.under=null", "claims=null").conditions) == [
+            "default"
+        ]
+        assert list(load("arms.debiased_pos=null", "claims=null").arms) == ["contrastive"]
+        assert "aggregation" not in load("search.space.aggregation=null").search.space
+        assert load("search.early_stopping=null").search.early_stopping == "none"
+        assert load("margin=null").margin is None  # it was not there
+        # A setting's null is a value: this condition has all images, whatever `trial` says.
+        assert load("conditions.clean.train_limit=null").conditions["clean"] == {
+            "train_limit": None
+        }
+
+    @pytest.mark.parametrize(
+        ("override", "part"),
+        [
+            ("arms=null", "`arms` is missing"),
+            ("confirm=null", "`confirm` is missing"),
+            ("arms.debiased_pos=null", "no arm is called debiased_pos"),  # of the claim
+            ("serach=null", "unknown key `serach`"),
+            ("search=", "--set search= has no value"),
+            ("trial.epochs=null", "trial.epochs is None"),
+        ],
+    )
+    def test_what_is_needed_cannot_be_taken_out(self, write, override: str, part: str):
+        assert part in message(write(GOOD), overrides=[override])
+
     def test_a_new_name(self, write):
         assert load_study(write(GOOD), name="other").name == "other"
         assert "--name: " in message(write(GOOD), name="a/b")
