@@ -18,6 +18,7 @@ from contrastive.config import TrainConfig
 from contrastive.data import DataError
 from contrastive.training import Diverged, batches, dataset_of, train
 from study import space as spaces
+from study.alike import alike_lines
 from study.progress import duration
 from study.spec import EarlyStopping, Parameter, Study
 
@@ -35,6 +36,8 @@ def plan_lines(
         pilot: standard deviations of an earlier study's paired differences, by claim.
     """
     yield f"study {study.name}: {study.question}" if study.question else f"study {study.name}"
+    for line in alike_lines(study):
+        yield f"note: {line}"
     yield from _search_lines(study)
     seeds, cells = study.confirm.seed_list, len(study.arms) * len(study.conditions)
     yield (

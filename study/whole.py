@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from study.alike import alike_lines
 from study.confirm import ConfirmSource, confirmation_jobs
 from study.environment import check_torchvision
 from study.faults import StudyError
@@ -51,6 +52,8 @@ def run_study(args: argparse.Namespace, console: Console, *, command: str, named
         command: as typed, without --name and --resume; `named`: with --name.
     """
     study = _load(args)
+    for line in alike_lines(study):
+        console.print(f"note: {line}", markup=False)
     folder = Folder(Path(args.storage) / study.name)
     if not args.resume:
         folder.refuse_existing(command=command, storage=args.storage)
