@@ -8,14 +8,13 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from contrastive.data import DATASETS
-from contrastive.encoders import ENCODERS
-from contrastive.losses import LOSSES
+from contrastive.catalogue import ENCODER_NAMES, LOSS_OPTIONS
+from contrastive.data import DATASETS, DataError
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 DatasetName = Literal[tuple(DATASETS)]  # type: ignore[valid-type]
-EncoderName = Literal[tuple(ENCODERS)]  # type: ignore[valid-type]
-LossName = Literal[tuple(LOSSES)]  # type: ignore[valid-type]
+EncoderName = Literal[ENCODER_NAMES]  # type: ignore[valid-type]
+LossName = Literal[tuple(LOSS_OPTIONS)]  # type: ignore[valid-type]
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
@@ -80,3 +79,28 @@ SETTINGS: tuple[str, ...] = tuple(f.name for f in fields(TrainConfig))
 def settings(config: TrainConfig) -> dict[str, Any]:
     """Every setting of `config` by name, ready for JSON."""
     return asdict(config)
+
+
+def selection(config: TrainConfig) -> dict[str, Any]:
+    """The settings that decide which images are trained on: arguments of `load_dataset`."""
+    return {
+        "name": config.dataset,
+        "path": config.dataset_path,
+        "split_seed": config.split_seed,
+        "train_limit": config.train_limit,
+        "imbalance": config.imbalance,
+    }
+
+
+def batches(config: TrainConfig, images: int) -> int:
+    """Batches per epoch; the incomplete last one is dropped, its images come in other epochs.
+
+    Raises:
+        DataError: not even one batch fits.
+    """
+    if config.batch_size > images:
+        raise DataError(
+            f"batch_size is {config.batch_size}, the training split has {images} images; "
+            f"allowed: 2 to {images}; try: batch_size: {max(2, images // 4)}"
+        )
+    return images // config.batch_size

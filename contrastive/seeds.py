@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
 def derive(seed: int, *purpose: str | int) -> int:
@@ -26,4 +28,6 @@ def derive(seed: int, *purpose: str | int) -> int:
 
 def generator(seed: int, *purpose: str | int) -> torch.Generator:
     """A CPU generator seeded by `derive`: the same draws on every device."""
+    import torch  # not above: deriving seeds, all that a study's driver does, needs no PyTorch
+
     return torch.Generator().manual_seed(derive(seed, *purpose))

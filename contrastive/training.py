@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from contrastive.augmentations import PIPELINES, Draws, draw_epoch
-from contrastive.config import TrainConfig
-from contrastive.data import DataError, Dataset, Split, implied_tau_plus, load_dataset
+from contrastive.config import TrainConfig, batches, selection
+from contrastive.data import Dataset, Split, implied_tau_plus, load_dataset
 from contrastive.encoders import SimCLR, build_model
 from contrastive.evaluation import Count, alignment, knn, linear_probe, neighbours, uniformity
 from contrastive.losses import LOSSES, accepted
@@ -90,20 +90,6 @@ def train(
     while training.epoch < config.epochs:
         training.run_epoch()
         yield training.evaluate(read_test=read_test)
-
-
-def batches(config: TrainConfig, images: int) -> int:
-    """Batches per epoch; the incomplete last one is dropped, its images come in other epochs.
-
-    Raises:
-        DataError: not even one batch fits.
-    """
-    if config.batch_size > images:
-        raise DataError(
-            f"batch_size is {config.batch_size}, the training split has {images} images; "
-            f"allowed: 2 to {images}; try: batch_size: {max(2, images // 4)}"
-        )
-    return images // config.batch_size
 
 
 class _Training:
@@ -323,17 +309,6 @@ class _Training:
 def dataset_of(config: TrainConfig) -> Dataset:
     """The dataset that `config` names, from its memory-mapped cache, which is filled if need be."""
     return load_dataset(**selection(config))
-
-
-def selection(config: TrainConfig) -> dict[str, Any]:
-    """The settings that decide which images are trained on: arguments of `load_dataset`."""
-    return {
-        "name": config.dataset,
-        "path": config.dataset_path,
-        "split_seed": config.split_seed,
-        "train_limit": config.train_limit,
-        "imbalance": config.imbalance,
-    }
 
 
 def _loss_options(config: TrainConfig, labels: Tensor) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from analysis.plan import check_claims, parse_metric
-from contrastive.config import TrainConfig
-from contrastive.data import DataError
-from contrastive.training import batches, dataset_of
+from contrastive.config import TrainConfig, batches
+from contrastive.data import DataError, train_images
 from study import space as spaces
 from study.check_search import search_faults
 from study.check_settings import settings_faults
 from study.faults import Fault, Path, listing, nearest
+from study.job import prepared
 from study.spec import Settings, Study
 
 TEST_METRICS = (
@@ -164,7 +164,7 @@ def _data_faults(study: Study) -> Iterator[Fault]:
                 continue
             seen.add((*key, max(sizes)))
             try:
-                count = len(dataset_of(config).train)
+                count = train_images(prepared(config))
             except DataError as error:
                 yield Fault(_written(study, arm, condition, "dataset_path", "dataset"), str(error))
                 continue

@@ -54,7 +54,7 @@ def _settings_in(path: Path, settings: Mapping[Any, Any], default_loss: Any = No
             message = f"{dotted((*path, name))}: a condition may not set the loss of all arms"
             faults.append(Fault((*path, name), message, "a stress: noise, data, batch size"))
     loss = settings.get("loss", default_loss)
-    if path[0] != "trial" and isinstance(loss, str) and loss in spaces.LOSSES:
+    if path[0] != "trial" and isinstance(loss, str) and loss in spaces.LOSS_OPTIONS:
         for name in settings:
             if name in FIELDS and spaces.unused_by(loss, name):
                 takes = sorted(set(spaces.accepted(loss)) & set(FIELDS))

@@ -6,6 +6,8 @@ Imported before any of them: they read these when they are imported.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -48,10 +50,22 @@ def check_torchvision(trainings: Iterable[Mapping[str, Any]]) -> None:
     """
     if not any(str(t.get("encoder", "")).startswith("resnet") for t in trainings):
         return
-    try:
-        import torchvision  # noqa: F401
-    except (ImportError, RuntimeError) as error:
+    # In a process of its own: the driver does without PyTorch's 400 MB.
+    tried = subprocess.run(
+        [sys.executable, "-c", "import torchvision"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    if tried.returncode:
         raise StudyError(
-            f"torch and torchvision do not match ({str(error).splitlines()[0]}); "
+            f"torch and torchvision do not match ({_message(tried.stderr)}); "
             "try: pip install --force-reinstall torch torchvision -c constraints.txt"
-        ) from None
+        )
+
+
+def _message(traceback: str) -> str:
+    """The text of the error that a traceback ends with."""
+    last = traceback.strip().splitlines()[-1:] or ["no reason given"]
+    return last[0].partition(": ")[2] or last[0]

@@ -23,7 +23,6 @@ from study.job import Job, Record, record_from
 from study.ledger import Ending
 from study.resources import Share
 from study.source import Monitor, Source
-from study.trial import run_job
 
 Work = Callable[..., None]  # as `run_job`
 
@@ -36,7 +35,7 @@ def execute(
     session: str,
     retries: int,
     monitors: Sequence[Monitor] = (),
-    work: Work = run_job,
+    work: Work | None = None,
 ) -> None:
     """Run jobs until the source has none left and all have ended.
 
@@ -51,7 +50,7 @@ def execute(
         session: a name that no earlier call used in this folder.
         retries: how often a job whose worker was lost is started again.
         monitors: told about everything, never asked.
-        work: what a worker does with a job.
+        work: what a worker does with a job, if not `study.trial.run_job`.
     """
     remaining = source.remaining()
     if not remaining:
@@ -85,12 +84,14 @@ def execute(
     conductor.raise_if_broken()
 
 
-def execute_here(source: Source, *, monitors: Sequence[Monitor] = (), work: Work = run_job) -> None:
+def execute_here(
+    source: Source, *, monitors: Sequence[Monitor] = (), work: Work | None = None
+) -> None:
     """As `execute`, one job after the other in this process and without Ray: for tests."""
     conductor = _Conductor(source, monitors, threads=1, gpus=0.0)
     while (job := conductor.start("here")) is not None:
         with contextlib.suppress(_Stopped):
-            work(job.plain(), _report_here(conductor))
+            (work or _training())(job.plain(), _report_here(conductor))
         conductor.raise_if_broken()  # `work` takes whatever is raised for the job's own fault
         conductor.end("here", lost=None)
 
@@ -119,13 +120,20 @@ def _resources(cpus: int) -> Callable[[dict[str, Any]], PlacementGroupFactory]:
     return resources
 
 
-def _trainable(work: Work) -> Callable[[dict[str, Any]], None]:
+def _trainable(work: Work | None) -> Callable[[dict[str, Any]], None]:
     """What a worker runs: a plain job with Ray's report."""
 
     def trainable(config: dict[str, Any]) -> None:
-        work(config["job"], tune.report, threads=int(config["threads"]))
+        (work or _training())(config["job"], tune.report, threads=int(config["threads"]))
 
     return trainable
+
+
+def _training() -> Work:
+    """The work of a real study; imported where it is done, as it takes PyTorch."""
+    from study.trial import run_job
+
+    return run_job
 
 
 class _Conductor:

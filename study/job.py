@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any, Literal
 
-from contrastive.config import TrainConfig, settings
+from contrastive.config import TrainConfig, selection, settings
 from contrastive.data import prepare
-from contrastive.training import selection
 
 Phase = Literal["search", "recheck", "confirm"]
 Outcome = Literal["finished", "stopped", "diverged", "failed"]
@@ -86,7 +85,12 @@ def work(config: TrainConfig) -> dict[str, Any]:
 
     The data are looked for here, in the driver: workers may have another working directory.
     """
-    return {"config": settings(config), "data": _prepared(**selection(config))}
+    return {"config": settings(config), "data": prepared(config)}
+
+
+def prepared(config: TrainConfig) -> str:
+    """The folder of the prepared images that `config` trains on."""
+    return _prepared(**selection(config))
 
 
 @cache

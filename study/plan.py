@@ -14,9 +14,9 @@ from analysis.power import (
     seeds_needed_for_family,
     smallest_p,
 )
-from contrastive.config import TrainConfig
+from contrastive.config import TrainConfig, batches
 from contrastive.data import DataError
-from contrastive.training import Diverged, batches, dataset_of, train
+from contrastive.training import Diverged, dataset_of, train
 from study import space as spaces
 from study.alike import alike_lines
 from study.progress import duration

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ray
-import torch
 
 from study.environment import QUIET
 from study.faults import StudyError
@@ -70,6 +69,8 @@ def slots_here(resources: Resources) -> int:
     Raises:
         StudyError: not even one training fits.
     """
+    import torch  # not above: a study's driver does without its 400 MB
+
     have = {"CPU": float(_own_cores()), "GPU": float(torch.cuda.device_count())}
     return _divide(resources, have).slots
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, get_args, get_type_hints
 
+from contrastive.catalogue import LOSS_OPTIONS, accepted
 from contrastive.config import TrainConfig
-from contrastive.losses import LOSSES, accepted
 from study.spec import Parameter, Settings, Study
 
 Space = dict[str, Parameter]
@@ -33,7 +33,7 @@ SEARCHABLE = tuple(f.name for f in fields(TrainConfig) if f.name not in NOT_SEAR
 
 MOST_POINTS = 10_000
 
-_LOSS_OPTIONS = frozenset().union(*(accepted(name) for name in LOSSES))
+_LOSS_OPTIONS = frozenset().union(*LOSS_OPTIONS.values())
 _HINTS = get_type_hints(TrainConfig, include_extras=False)
 
 

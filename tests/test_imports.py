@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,24 @@ def test_imports_go_one_way(file: Path):
     assert not names & FORBIDDEN[name.split("/")[0]]
     assert "ray" not in names or name in RAY_ROOMS
     assert "mlflow" not in names or name == "study/tracking.py"
+
+
+def test_a_driver_plans_searches_and_reports_without_pytorch():
+    """Which takes 400 MB and two seconds; only what trains or times a training may import it."""
+    modules = [
+        "run",
+        "whole",
+        "search",
+        "confirm",
+        "execution",
+        "resources",
+        "tracking",
+        "report",
+        "verify",
+    ]
+    lines = ["import sys", *(f"import study.{name}" for name in modules)]
+    code = "; ".join([*lines, "sys.exit('torch' in sys.modules)"])
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_the_spec_does_no_input_or_output():

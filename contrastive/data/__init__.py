@@ -1,6 +1,6 @@
 """Which images does a training see, and which judge it?"""
 
-from contrastive.data.load import load_dataset, load_prepared, prepare
+from contrastive.data.load import load_dataset, load_prepared, prepare, train_images
 from contrastive.data.priors import implied_tau_plus
 from contrastive.data.sources import DATASETS
 from contrastive.data.types import DataError, Dataset, Split
@@ -14,4 +14,5 @@ __all__ = [
     "load_dataset",
     "load_prepared",
     "prepare",
+    "train_images",
 ]

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from contrastive.data import cache
 from contrastive.data.formats.base import Decoded, Stream
@@ -87,6 +86,8 @@ def load_prepared(entry: str | Path) -> Dataset:
     Raises:
         DataError: the entry is missing or damaged.
     """
+    import torch  # not above: preparing, all that a study's driver does, needs no PyTorch
+
     entry = Path(entry)
     if not cache.is_intact(entry):
         raise DataError(f"{entry} is no intact cache entry\n  try: prepare the dataset again")
@@ -99,6 +100,11 @@ def load_prepared(entry: str | Path) -> Dataset:
         for split in ("train", "val", "test")
     )
     return Dataset(about["name"], train, val, test, tuple(about["classes"]), about["augmentation"])
+
+
+def train_images(entry: str | Path) -> int:
+    """Images in the training split of what `prepare` returned."""
+    return cache.read_meta(Path(entry))["files"]["train_images.npy"]["shape"][0]
 
 
 def _ensure(

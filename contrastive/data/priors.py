@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from contrastive.data.types import DataError
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def implied_tau_plus(labels: Tensor) -> float:
+
+def implied_tau_plus(labels: Tensor | np.ndarray) -> float:
     """The chance that two images drawn at random share a class: τ⁺ = Σ_c π_c².
 
     With C equally common classes it is 1/C, the value that both papers take as known.
@@ -26,15 +30,15 @@ def implied_tau_plus(labels: Tensor) -> float:
         DataError: no image has a label.
 
     Example:
-        >>> implied_tau_plus(torch.tensor([0, 0, 0, 1, -1]))
+        >>> implied_tau_plus(np.array([0, 0, 0, 1, -1]))
         0.625
     """
-    labels = torch.as_tensor(labels)
+    labels = np.asarray(labels)
     labelled = labels[labels >= 0]
     if len(labelled) == 0:
         raise DataError(
             "tau_plus cannot be taken from the labels: no training image has one\n"
             "  try: a number in (0, 1), e.g. tau_plus: 0.1"
         )
-    shares = torch.bincount(labelled).double() / len(labelled)
-    return float(shares.square().sum())
+    shares = np.bincount(labelled) / len(labelled)
+    return float(np.square(shares).sum())

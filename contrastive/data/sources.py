@@ -12,7 +12,7 @@ from pathlib import Path
 from contrastive.data import download as downloads
 from contrastive.data.formats import cifar, folders, mnist, parquet, stl10
 from contrastive.data.formats.base import Format
-from contrastive.data.formats.digits import bundled
+from contrastive.data.formats.bundled import bundled
 from contrastive.data.types import DataError
 
 

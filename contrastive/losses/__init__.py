@@ -1,18 +1,18 @@
-"""Which losses can be compared, by name, and which settings does each of them take?
+"""Which losses can be compared, by name?
 
 Every loss is a function of `views` (V, B, D), V views of each of B images, and keyword-only
 settings; it returns a scalar in nats (`triplet`: in squared distance). To add one: a file with the
-function, a line in `LOSSES`, its oracle in the tests, a row in `docs/losses.md`.
+function, a line in `LOSSES` and one in `contrastive/catalogue.py`, its oracle in the tests, a row
+in `docs/losses.md`.
 """
 
 from __future__ import annotations
 
-import difflib
-import inspect
 from collections.abc import Callable
 
 from torch import Tensor
 
+from contrastive.catalogue import accepted
 from contrastive.losses.debiased_both import debiased_both
 from contrastive.losses.debiased_negatives import debiased_neg
 from contrastive.losses.debiased_positives import debiased_pos
@@ -32,21 +32,3 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
 }
 
 __all__ = ["LOSSES", "accepted", *LOSSES]
-
-
-def accepted(name: str) -> tuple[str, ...]:
-    """The keyword arguments of the loss called `name`, `labels` among them where it reads labels.
-
-    Raises:
-        ValueError: there is no such loss; the message names the nearest one.
-
-    Example:
-        >>> "beta" in accepted("hard_neg"), "beta" in accepted("contrastive")
-        (True, False)
-    """
-    if name not in LOSSES:
-        near = difflib.get_close_matches(name, LOSSES, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"loss {name!r} is unknown; allowed: {', '.join(LOSSES)}{hint}")
-    parameters = inspect.signature(LOSSES[name]).parameters.values()
-    return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)

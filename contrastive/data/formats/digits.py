@@ -8,14 +8,13 @@ representation that ignores pose does, and an epoch still takes a second on one 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from contrastive.data.formats.base import Decoded, Format, whole
+from contrastive.data.formats.base import Decoded, whole
 
 # These constants define the dataset: a change calls for a new cache.FORMAT_VERSION.
 CANVAS = 16  # pixels
@@ -67,16 +66,8 @@ def scatter(images: Tensor) -> Tensor:
     return functional.grid_sample(large, grid, mode="bilinear", align_corners=False)
 
 
-def _decode(root: Path, files: list[Path], *, scattered: bool) -> Decoded:
+def decode(*, scattered: bool) -> Decoded:
+    """The images, all of them training images: the source fixes no splits."""
     images, labels = _digits()
     images = scatter(images) if scattered else images
     return Decoded(tuple("0123456789"), {"train": whole(_to_bytes(images), labels)})
-
-
-def bundled(*, scattered: bool) -> Format:
-    """The digits as a format without files."""
-    return Format(
-        hint="nothing: the images come with scikit-learn",
-        find=lambda root: [],
-        decode=lambda root, files: _decode(root, files, scattered=scattered),
-    )
