@@ -1,8 +1,8 @@
 """What does a study of thousands of trials cost its driver? `python benchmarks/scale.py`
 
 Trainings are replaced by synthetic curves and a sleep; queue, samplers, halving, ledger, Ray and
-tables are the real ones. Three parts: 2,000 trials on eight pretended GPUs, a search over 200
-arms, and 10,000 confirmation runs in the tables. Costs are compared between the first and the
+tables are the real ones. Three parts: 2,000 trials on eight pretended GPUs of two Ray nodes on
+this machine, a search over 200 arms, and 10,000 confirmation runs in the tables. Costs are compared between the first and the
 last tenth of the trials: a cost that grows with the history would show there.
 """
 
@@ -34,7 +34,8 @@ from study.ledger import (  # noqa: E402
 from study.spec import Study  # noqa: E402
 
 EPOCHS, METRIC = 9, "val/knn_top1"
-SLEEP_S = 2.0  # of a trial that runs to its last epoch
+NODES, GPUS = 2, 8
+SECONDS = "SCALE_SECONDS"
 
 
 def main() -> None:
@@ -43,10 +44,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
     parser.add_argument("--trials", type=int, help="of the first part (2000)")
     parser.add_argument(
+        "--seconds", type=float, default=2.0, help="of a trial that runs to its last epoch (2)"
+    )
+    parser.add_argument(
         "--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="which (all)"
     )
     args = parser.parse_args()
     scale = 10 if args.quick else 1
+    os.environ[SECONDS] = str(args.seconds)  # workers inherit it
     sizes = {"gpus": args.trials or 2000 // scale, "arms": 200 // scale, "tables": 10_000 // scale}
     for part in args.parts:
         with tempfile.TemporaryDirectory() as folder:
@@ -54,26 +59,31 @@ def main() -> None:
 
 
 def on_pretended_gpus(folder: Path, trials: int) -> str:
-    """A search of two arms through Ray Tune."""
+    """A search of two arms through Ray Tune on two nodes."""
     import ray
+    from ray.cluster_utils import Cluster
 
     from study.execution import execute
     from study.resources import Share
 
-    ray.init(num_cpus=8, num_gpus=8, include_dashboard=False, log_to_driver=False,
-             logging_level="ERROR")  # fmt: skip
+    node = {"num_cpus": GPUS // NODES, "num_gpus": GPUS // NODES}
+    cluster = Cluster(initialize_head=True, head_node_args=node)
+    for _ in range(NODES - 1):
+        cluster.add_node(**node)
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
     try:
-        source = Timed(_search(folder, arms=2, trials=trials // 2, slots=8))
-        share = Share(cpus=1, gpus=1.0, slots=8)
+        source = Timed(_search(folder, arms=2, trials=trials // 2, slots=GPUS))
+        share = Share(cpus=1, gpus=1.0, slots=GPUS)
         began = time.perf_counter()
         execute(source, share=share, folder=folder, session="scale", retries=0, work=simulated)
         wall = time.perf_counter() - began
     finally:
         ray.shutdown()
-    busy = sum(source.slept) / (8 * wall)
+        cluster.shutdown()
     return (
-        f"{source.ended} trials, 2 arms, 8 pretended GPUs: {wall:.0f} s, "
-        f"{1000 * wall / source.ended:.0f} ms each; slots busy {busy:.0%}\n{source.summary()}"
+        f"{source.ended} trials, 2 arms, {GPUS} pretended GPUs on {NODES} nodes: {wall:.0f} s, "
+        f"{1000 * wall / source.ended:.0f} ms each; slots busy {source.busy(GPUS):.1%} from the "
+        f"first trial's start until the queue was empty\n{source.summary()}"
     )
 
 
@@ -126,7 +136,9 @@ class Timed:
 
     def __init__(self, source: Any) -> None:
         self._source = source
-        self.ended, self.slept = 0, []
+        self.ended = 0
+        self.intervals: list[tuple[float, float]] = []  # of the trials, by the workers' clocks
+        self.emptied = math.inf
         self.decisions: list[tuple[int, float]] = []  # (trials ended before, seconds)
         self.endings: list[float] = []
         self.memory = [_memory()]
@@ -135,7 +147,10 @@ class Timed:
         return self._timed(self._source.remaining)
 
     def next(self) -> Any:
-        return self._timed(self._source.next)
+        job = self._timed(self._source.next)
+        if not self._source.remaining():
+            self.emptied = min(self.emptied, time.time())
+        return job
 
     def on_records(self, job: Any, records: Any) -> bool:
         return self._timed(self._source.on_records, job, records)
@@ -143,7 +158,9 @@ class Timed:
     def on_end(self, ending: Ending) -> None:
         self._timed(self._source.on_end, ending)
         self.ended += 1
-        self.slept.append(SLEEP_S * ending.epochs / EPOCHS)
+        if ending.records:
+            at = ending.records[-1].metrics
+            self.intervals.append((at.get("began", 0.0), at.get("now", 0.0)))
         self.endings.append(time.perf_counter())
         if self.ended % 50 == 0:
             self.memory.append(_memory())
@@ -154,6 +171,13 @@ class Timed:
             return decide(*args)
         finally:
             self.decisions.append((self.ended, time.perf_counter() - began))
+
+    def busy(self, slots: int) -> float:
+        """The share of the slots' time in which a trial ran, while there were trials to start."""
+        began = min(start for start, _ in self.intervals)
+        worked = sum(min(end, self.emptied) - min(start, self.emptied)
+                     for start, end in self.intervals)  # fmt: skip
+        return worked / (slots * (self.emptied - began))
 
     def summary(self) -> str:
         """First and last tenth, side by side; the very first trials carry the start-up."""
@@ -182,10 +206,11 @@ class Timed:
 
 def simulated(data: Mapping[str, Any], report: Callable, *, threads: int = 1) -> None:
     """As `study.trial.run_job`: reports at the rungs and at the end, and sleeps in between."""
-    waiting = []
+    waiting, began = [], time.time()
     for record in _records(data):
         if record.epoch:
-            time.sleep(SLEEP_S / EPOCHS)
+            time.sleep(float(os.environ[SECONDS]) / EPOCHS)
+        record.metrics.update(began=began, now=time.time())
         waiting.append(record.plain())
         if record.epoch in data["decide_at"]:
             report({"records": waiting, "outcome": None, "failure": ""})

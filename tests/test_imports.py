@@ -53,7 +53,7 @@ def test_a_driver_plans_searches_and_reports_without_pytorch():
         "report",
         "verify",
     ]
-    lines = ["import sys", *(f"import study.{name}" for name in modules)]
+    lines = ["import sys", *(f"import study.{name}" for name in modules.split())]
     code = "; ".join([*lines, "sys.exit('torch' in sys.modules)"])
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
