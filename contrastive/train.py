@@ -10,7 +10,7 @@ import difflib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
+from contrastive.catalogue import LOSS_OPTIONS, accepted
 from contrastive.config import TrainConfig
 from contrastive.data import DataError
 from contrastive.training import Diverged, train
@@ -35,9 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValidationError as error:
         print("\n".join(_faults(error)), file=sys.stderr)
         return WRONG_INPUT
-    fault = _place_fault(out, device)
-    if fault:
-        print(fault, file=sys.stderr)
+    faults = [*_without_effect(config.loss, given), *_place_faults(out, device)]
+    if faults:
+        print("\n".join(faults), file=sys.stderr)
         return WRONG_INPUT
     records: list[dict[str, Any]] = []
     try:
@@ -57,16 +58,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     return DONE
 
 
-def _place_fault(out: Path | None, device: str | None) -> str:
+def _without_effect(loss: str, given: Iterable[str]) -> Iterator[str]:
+    """Options that the loss does not take: ignoring them would let the user believe in them."""
+    options = set().union(*LOSS_OPTIONS.values())
+    takes = accepted(loss)
+    for name in (name for name in given if name in options and name not in takes):
+        takers = ", ".join(other for other in LOSS_OPTIONS if name in accepted(other))
+        yield f"--{name.replace('_', '-')}: the loss {loss} does not take it; allowed with {takers}"
+
+
+def _place_faults(out: Path | None, device: str | None) -> Iterator[str]:
     """What is wrong with --out or --device, found before hours of training."""
     if out and not (out.parent.is_dir() and os.access(out.parent, os.W_OK)):
-        return f"--out {out}: there is no folder {out.parent} that can be written to"
+        yield f"--out {out}: there is no folder {out.parent} that can be written to"
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        return f"--device {device}: {reason}; allowed: cpu, cuda with a GPU, cuda:1, …"
-    return ""
+        yield f"--device {device}: {reason}; allowed: cpu, cuda with a GPU, cuda:1, …"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -30,6 +30,7 @@ def test_one_training_prints_its_epochs_and_writes_its_figures(tmp_path, capsys)
         (["--epochs", "many"], ["--epochs many", "integer"]),
         (["--loss", "debiased_pos", "--tau-plus", "0"], ["teaches nothing"]),
         (["--temperature", "-1", "--epochs", "0"], ["--temperature -1", "--epochs 0"]),
+        (["--beta", "3"], ["--beta", "contrastive does not take it", "allowed with hard_neg"]),
         (["--out", "/nowhere/at/all.json"], ["--out", "no folder /nowhere/at"]),
         (["--device", "abacus"], ["--device abacus", "allowed: cpu"]),
         (["--batch-size", "500"], ["batch_size is 500", "60 images"]),
