@@ -2,8 +2,9 @@
 
 Trainings are replaced by synthetic curves and a sleep; queue, samplers, halving, ledger, Ray and
 tables are the real ones. Three parts: 2,000 trials on eight pretended GPUs of two Ray nodes on
-this machine, a search over 200 arms, and 10,000 confirmation runs in the tables. Costs are compared between the first and the
-last tenth of the trials: a cost that grows with the history would show there.
+this machine, a search over 200 arms, and 10,000 confirmation runs in the tables. Costs are compared
+between the first and the last tenth of the trials: a cost that grows with the history would show
+there.
 """
 
 from __future__ import annotations
