@@ -19,12 +19,19 @@ from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, Run
 from ray.tune.error import TuneError
 from ray.tune.search import Searcher
 
+from study.faults import Paused
 from study.job import Job, Record, record_from
 from study.ledger import Ending
-from study.resources import Share
+from study.resources import Share, own_node_alive
 from study.source import Monitor, Source
+from study.watch import watching
 
 Work = Callable[..., None]  # as `run_job`
+
+_RAY_DIED = (
+    "Ray on this machine has died (its raylet or its head); what has finished is kept\n"
+    "  try: the same command with --resume; on a cluster, once it runs again"
+)
 
 
 def execute(
@@ -77,7 +84,8 @@ def execute(
         )
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
         try:
-            tuner.fit()
+            with watching(own_node_alive(), Paused(_RAY_DIED)):
+                tuner.fit()
         except TuneError:  # depending on where, Tune wraps an error of ours or swallows it
             conductor.raise_if_broken()
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +61,12 @@ def _knock(address: str) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), timeout=10).close()
+
+
+def own_node_alive() -> Callable[[], bool]:
+    """A question for later: does Ray's process on this machine live? Tune would wait for ever."""
+    own = ray.get_runtime_context().get_node_id()
+    return lambda: any(node["NodeID"] == own and node["Alive"] for node in ray.nodes())
 
 
 def slots_here(resources: Resources) -> int:

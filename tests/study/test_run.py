@@ -181,23 +181,36 @@ def test_a_report_is_verified_and_a_changed_figure_is_found(smoke, monkeypatch, 
     assert "report.json: " in out
 
 
+def driver(process: subprocess.Popen) -> int:
+    """The pid of the study's own process."""
+    return process.pid
+
+
+def raylet(process: subprocess.Popen) -> int:
+    """The pid of the process that starts and feeds Ray's workers."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return next(int(p) for p in children if Path(f"/proc/{p}/comm").read_text() == "raylet\n")
+
+
 def test_a_killed_study_resumes_to_the_very_same_results(smoke, home):
-    """Driver killed with SIGKILL in the search and again in the confirmation, under Ray.
+    """SIGKILL to Ray's raylet in the search, and to the driver in the confirmation.
 
     The comparison with the undisturbed study shows too that a study is reproducible.
     """
     whole, _ = smoke
     folder = home / "studies" / "killed"
     options = ["--name", "killed"]
-    for phase, count in (("search", 3), ("confirm", 4)):
+    for phase, count, target in (("search", 3, raylet), ("confirm", 4, driver)):
         process = start(home, *options)
         deadline = time.monotonic() + 120
         while len(list((folder / "runs" / phase).rglob("*.json"))) < count:
             assert time.monotonic() < deadline
             assert process.poll() is None, process.communicate()
             time.sleep(0.05)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        os.kill(target(process), signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+        assert target is driver or process.returncode == 1
+        assert target is driver or "Ray on this machine has died" in err
         options = ["--name", "killed", "--resume"]
     kept = {file: file.stat().st_mtime_ns for file in (folder / "runs").rglob("*.json")}
     process = start(home, *options)

@@ -1,0 +1,64 @@
+"""Is a process that waits for something dead woken, or ended where it cannot be woken?"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from study import watch
+from study.faults import Paused
+from study.watch import watching
+
+DEAD = Paused("it died")
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch) -> Iterator[None]:
+    monkeypatch.setattr(watch, "EVERY_S", 0.05)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def broken() -> bool:
+    raise ConnectionError("nobody answers")
+
+
+def test_a_block_that_ends_in_time_is_left_alone():
+    with watching(lambda: True, DEAD):
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("alive", [lambda: False, broken])
+def test_a_block_that_waits_for_the_dead_is_interrupted(alive):
+    with pytest.raises(Paused, match="it died"), watching(alive, DEAD):
+        time.sleep(60)
+
+
+def test_an_interruption_by_the_user_stays_one():
+    with pytest.raises(KeyboardInterrupt), watching(lambda: True, DEAD):
+        raise KeyboardInterrupt
+
+
+def test_a_call_that_hears_no_signal_is_ended_with_the_process():
+    code = """
+import signal, time
+from study import watch
+from study.faults import Paused
+watch.EVERY_S = watch.PATIENCE_S = 0.1
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+with watch.watching(lambda: False, Paused("it died\\n  try: --resume")):
+    time.sleep(60)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == "\nthe study pauses: it died\n  try: --resume\n"
