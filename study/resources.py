@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections.abc import Callable, Mapping
@@ -72,6 +73,8 @@ def own_node_alive() -> Callable[[], bool]:
 def slots_here(resources: Resources) -> int:
     """How many trainings would run at a time on this machine, without starting Ray.
 
+    With `gpus: auto` one per card is counted: nothing has been measured yet.
+
     Raises:
         StudyError: not even one training fits.
     """
@@ -102,21 +105,34 @@ def _shipped() -> dict[str, object]:
     }
 
 
-def share(resources: Resources) -> Share:
+def share(resources: Resources, *, together: int = 1) -> Share:
     """Divide what Ray has.
 
-    GPUs are used when there are any. `auto` puts one training on each card: more than one would
-    need a measurement of its memory.
+    GPUs are used when there are any.
+
+    Args:
+        resources: of the study.
+        together: trainings on one card with `gpus: auto`; more than one only if measured, see
+            `study.packing`.
 
     Raises:
         StudyError: not even one training fits.
     """
-    return _divide(resources, ray.cluster_resources())
+    return _divide(resources, ray.cluster_resources(), together)
 
 
-def _divide(resources: Resources, have: Mapping[str, float]) -> Share:
+def to_be_packed(resources: Resources) -> bool:
+    """Whether Ray has cards of which it is yet to be found how many trainings they take."""
+    return resources.gpus == "auto" and ray.cluster_resources().get("GPU", 0) > 0
+
+
+def _divide(resources: Resources, have: Mapping[str, float], together: int = 1) -> Share:
     cards, cores = have.get("GPU", 0), have.get("CPU", 0)
-    gpus = (1.0 if cards else 0.0) if resources.gpus == "auto" else float(resources.gpus)
+    if resources.gpus == "auto":
+        # Ray counts in ten-thousandths of a card: six times 0.1667 would be more than one.
+        gpus = math.floor(10_000 / together) / 10_000 if cards else 0.0
+    else:
+        gpus = float(resources.gpus)
     slots = int(cores // resources.cpus)
     if gpus:
         per_card = int(1 / gpus + 1e-9) if gpus <= 1 else 0

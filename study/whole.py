@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -181,9 +182,26 @@ class _Whole:
             from study.resources import share, start_ray
 
             start_ray(self.address)
-            self.share = share(self.study.resources)
+            self.share = share(self.study.resources)  # says so first if not even one fits
+            self.share = share(self.study.resources, together=self._together())
             self.console.print(f"{self.study.name}: {self.share}", markup=False)
         return self.share.slots
+
+    def _together(self) -> int:
+        """Trainings per card, which only `gpus: auto` leaves open."""
+        from study.resources import to_be_packed
+
+        if not to_be_packed(self.study.resources):
+            return 1
+        from study.cards import bench
+        from study.packing import trainings_per_card
+
+        return trainings_per_card(
+            self.study,
+            self.folder.path,
+            open_bench=functools.partial(bench, self.study.resources.cpus),
+            say=functools.partial(self.console.print, markup=False),
+        )
 
     def _params(self) -> dict[str, Any]:
         search = self.study.search

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("contrastive", "analysis", "study")
 FILES = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
-RAY_ROOMS = {"study/execution.py", "study/resources.py"}
+RAY_ROOMS = {"study/execution.py", "study/resources.py", "study/cards.py"}
 FORBIDDEN = {
     "contrastive": {"study", "analysis", "ray", "optuna", "mlflow", "yaml"},
     "analysis": {"study", "contrastive", "ray", "optuna", "mlflow", "torch"},
