@@ -8,7 +8,7 @@ import platform
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import metadata
@@ -46,11 +46,12 @@ class Folder:
             StudyError: the study exists; names the two ways on.
         """
         if self.study_yaml.exists():
-            raise StudyError(
-                f"the study `{self.path.name}` already exists in {storage}/{self.path.name} "
-                f"({self._state()}); nothing was changed\n"
-                f"  to go on with it:    {command} --resume\n"
-                f"  to start a new one:  {command} --name {self._free_name()}"
+            raise already_exists(
+                self.path.name,
+                where=f"{storage}/{self.path.name}",
+                state=state_of(lambda name: (self.path / name).exists()),
+                command=command,
+                free_name=self._free_name(),
             )
 
     def open(self, study: Study, *, command: str, storage: str) -> str:
@@ -213,18 +214,31 @@ class Folder:
         """Whether anything has been confirmed, or may be with winners that are frozen."""
         return self.winners() is not None or any((self.path / "runs" / "confirm").rglob("*.json"))
 
-    def _state(self) -> str:
-        if (self.report / "report.html").exists():
-            return "finished, with a report"
-        if self.winners() is not None:
-            return "in its confirmation phase"
-        return "in its search phase"
-
     def _free_name(self) -> str:
         stem, number = self.path.name, 2
         while (self.path.parent / f"{stem}-{number}").exists():
             number += 1
         return f"{stem}-{number}"
+
+
+def already_exists(
+    name: str, *, where: str, state: str, command: str, free_name: str
+) -> StudyError:
+    """What a command is told that would start a study of a name that is taken."""
+    return StudyError(
+        f"the study `{name}` already exists in {where} ({state}); nothing was changed\n"
+        f"  to go on with it:    {command} --resume\n"
+        f"  to start a new one:  {command} --name {free_name}"
+    )
+
+
+def state_of(holds: Callable[[str], bool]) -> str:
+    """How far a study has come, by which of its files there are."""
+    if holds("report/report.html"):
+        return "finished, with a report"
+    if holds("winners.json"):
+        return "in its confirmation phase"
+    return "in its search phase"
 
 
 def _design_hash(declared: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from analysis.report import one_line_verdicts, write_report  # noqa: E402
 from analysis.table import TableError  # noqa: E402
 from study.faults import StudyError  # noqa: E402
 from study.folder import Folder  # noqa: E402
+from study.store import is_address, shown  # noqa: E402
 from study.verify import verify  # noqa: E402
 
 MOST_SHOWN = 50
@@ -97,6 +98,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: the study's report/")
     args = parser.parse_args(argv)
     try:
+        if is_address(args.storage):
+            raise StudyError(
+                f"--storage {shown(args.storage)} is an address; reports are made in a folder\n"
+                "  try: the study.run command that made it, with --resume: it writes the report "
+                "again and says which folder of this machine the study is in"
+            )
         folder = Folder(Path(args.storage) / args.name)
         if args.verify:
             return _verify(folder)

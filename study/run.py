@@ -32,11 +32,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
-        if "://" in args.storage:
-            raise StudyError(
-                f"--storage {args.storage} is an address\n"
-                "  allowed: a folder; on a cluster, one that all its nodes share (docs/cluster.md)"
-            )
         from study.whole import plan_study, run_study
 
         if args.dry_run:
@@ -91,7 +86,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--address", help="of a running Ray cluster; default: this machine")
     parser.add_argument(
-        "--storage", default="studies", metavar="DIR", help="where studies are kept (studies)"
+        "--storage",
+        default="studies",
+        metavar="DIR",
+        help="where studies are kept (studies): a folder, or s3://bucket/prefix, gs://…, file:///…",
     )
     return parser
 

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from study.load import load_study
 from study.progress import Display
 from study.spec import Settings, Study
 from study.tables import PARETO, write_tables
+from study.store import is_address, shown
+from study.stored import Stored, fetch_report
 from study.tracking import Tracker, browse_command
 
 DONE, FAILED = 0, 1
@@ -32,16 +35,29 @@ DONE, FAILED = 0, 1
 def plan_study(args: argparse.Namespace, console: Console) -> int:
     """`--dry-run`: print what the study would do."""
     study = _load(args)
-    from study.plan import pilot_sds, plan_lines
+    from study.plan import plan_lines
     from study.resources import slots_here
 
-    folder = Folder(Path(args.storage) / (args.pilot or study.name))
-    if args.pilot:
-        folder.load()
-    pilot = pilot_sds(folder.report / "report.json")
+    pilot = _pilot(args.storage, args.pilot, study.name)
     for line in plan_lines(study, slots=slots_here(study.resources), pilot=pilot):
         console.print(line, markup=False)
     return DONE
+
+
+def _pilot(storage: str, named: str | None, own: str) -> dict[str, float]:
+    """The spread in an earlier study: the one that is named, or one of the same name."""
+    from study.plan import pilot_sds
+
+    with contextlib.ExitStack() as stack:
+        if is_address(storage):
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / (named or own)
+            fetch_report(storage, path)
+        else:
+            path = Path(storage) / (named or own)
+        folder = Folder(path)
+        if named:
+            folder.load()
+        return pilot_sds(folder.report / "report.json")
 
 
 def run_study(args: argparse.Namespace, console: Console, *, command: str, named: str) -> int:
@@ -55,33 +71,52 @@ def run_study(args: argparse.Namespace, console: Console, *, command: str, named
     study = _load(args)
     for line in alike_lines(study):
         console.print(f"note: {line}", markup=False)
-    folder = Folder(Path(args.storage) / study.name)
+    stored = None
+    if is_address(args.storage):
+        stored = Stored(args.storage, study.name, lambda text: print(text, file=sys.stderr))
+    folder = Folder(stored.path if stored else Path(args.storage) / study.name)
+    storage = shown(args.storage) if stored else args.storage
     if not args.resume:
-        folder.refuse_existing(command=command, storage=args.storage)
-    with folder.locked():
+        if stored:
+            stored.refuse_existing(command=command)
+        folder.refuse_existing(command=command, storage=storage)
+    with folder.locked(), stored.kept() if stored else contextlib.nullcontext():
         fresh = not folder.study_yaml.exists()
-        identity = folder.open(study, command=command, storage=args.storage)
-        session = len(folder.session_log()) + 1
-        folder.note_session(
-            session=session, command=named, versions=versions(), hardware=hardware(),
-            seeds=study.confirm.seed_list, hash=folder.hash(),
-        )  # fmt: skip
-        tags = {
-            "study": study.name, "study.id": identity, "study.hash": folder.hash(),
-            "question": study.question, "mlflow.note.content": study.question,
-        }  # fmt: skip
-        tracker = Tracker(study.name, tags=tags, warn=lambda text: print(text, file=sys.stderr))
         try:
-            return _Whole(
-                study, folder, tracker, console, session, args.address, args.storage
-            ).run()
+            return _session(study, folder, args.address, storage, console, command, named)
         except StudyError:
             if fresh and not (folder.path / "runs").exists():
                 # Nothing has run: the next try shall not be told that the study exists.
+                if stored:
+                    stored.forget()
                 shutil.rmtree(folder.path, ignore_errors=True)
             raise
-        finally:
-            tracker.close()
+
+
+def _session(
+    study: Study,
+    folder: Folder,
+    address: str | None,
+    storage: str,
+    console: Console,
+    command: str,
+    named: str,
+) -> int:
+    identity = folder.open(study, command=command, storage=storage)
+    session = len(folder.session_log()) + 1
+    folder.note_session(
+        session=session, command=named, versions=versions(), hardware=hardware(),
+        seeds=study.confirm.seed_list, hash=folder.hash(),
+    )  # fmt: skip
+    tags = {
+        "study": study.name, "study.id": identity, "study.hash": folder.hash(),
+        "question": study.question, "mlflow.note.content": study.question,
+    }  # fmt: skip
+    tracker = Tracker(study.name, tags=tags, warn=lambda text: print(text, file=sys.stderr))
+    try:
+        return _Whole(study, folder, tracker, console, session, address, storage).run()
+    finally:
+        tracker.close()
 
 
 def _load(args: argparse.Namespace) -> Study:
@@ -256,10 +291,15 @@ class _Whole:
         )
         self.console.print(f"tables:  {self._shown(self.folder.results_csv)}, "
                            f"{self._shown(self.folder.runs_csv)}", markup=False)  # fmt: skip
+        if is_address(self.storage):
+            self.console.print(f"here:    {self.folder.path}", markup=False)
         self.console.print(f"browse:  {browse_command()}", markup=False)
 
     def _shown(self, path: Path) -> str:
-        return str(Path(self.storage) / self.study.name / path.relative_to(self.folder.path))
+        within = path.relative_to(self.folder.path).as_posix()
+        if is_address(self.storage):
+            return f"{self.storage}/{self.study.name}/{within}"
+        return str(Path(self.storage) / self.study.name / within)
 
 
 def _per_arm(jobs: Sequence[Job]) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "search_spaces" / "smoke.yaml"
 
 
-def start(folder: Path, *options: str) -> subprocess.Popen:
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "MLFLOW_TRACKING_URI": ""}
+def start(folder: Path, *options: str, **variables: str) -> subprocess.Popen:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "MLFLOW_TRACKING_URI": ""} | variables
     return subprocess.Popen(
         [sys.executable, "-m", "study.run", str(SMOKE), *options],
         cwd=folder, env=environment, text=True,
@@ -160,8 +161,6 @@ def test_the_report_can_be_written_again_and_is_the_same(smoke, monkeypatch, cap
 
 
 def test_a_report_is_verified_and_a_changed_figure_is_found(smoke, monkeypatch, capsys, tmp_path):
-    import shutil
-
     from study.report import main as report
 
     shutil.copytree(smoke[0], tmp_path / "smoke", ignore=shutil.ignore_patterns("ray"))
@@ -222,6 +221,41 @@ def test_a_killed_study_resumes_to_the_very_same_results(smoke, home):
     runs = pd.read_csv(folder / "runs.csv")
     assert len(runs) == 8 + 12
     assert not runs.mlflow_run_id.isna().any()
+
+
+def test_a_study_in_a_store_outlives_its_machine(smoke, home, tmp_path):
+    """Killed in the search, and its local folder lost with it."""
+    whole, _ = smoke
+    store, cache = tmp_path / "bucket", tmp_path / "cache"
+    environment = {"CONTRASTIVE_CACHE": str(cache)}
+    options = ["--name", "away", "--storage", store.as_uri()]
+    process = start(home, *options, **environment)
+    deadline = time.monotonic() + 120
+    while len(list((store / "away" / "runs" / "search").rglob("*.json"))) < 3:
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    shutil.rmtree(cache / "studies")
+    process = start(home, *options, **environment)  # without --resume nothing is touched
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert f"already exists in {store.as_uri()}/away" in err
+    options.append("--resume")
+    process = start(home, *options, **environment)
+    out, err = process.communicate(timeout=250)
+    assert process.returncode == 0, err
+    for name in ("results.csv", "winners.json"):
+        assert (store / "away" / name).read_bytes() == (whole / name).read_bytes()
+    (here,) = [line.split()[-1] for line in out.splitlines() if line.startswith("here:")]
+    there = {file.relative_to(store / "away") for file in (store / "away").rglob("*.*")}
+    local = {file.relative_to(here) for file in Path(here).rglob("*.*") if "ray" not in file.parts}
+    assert there - {Path("driver.json")} == local - {Path("tokens.json")}
+    for file in there & local:
+        if file.is_file() and file.suffix != ".db":
+            assert (store / "away" / file).read_bytes() == (Path(here) / file).read_bytes()
+    assert json.loads((store / "away" / "driver.json").read_text())["ended"]
 
 
 def test_ctrl_c_leaves_a_study_that_says_how_to_go_on(tmp_path):
