@@ -121,11 +121,6 @@ def share(resources: Resources, *, together: int = 1) -> Share:
     return _divide(resources, ray.cluster_resources(), together)
 
 
-def to_be_packed(resources: Resources) -> bool:
-    """Whether Ray has cards of which it is yet to be found how many trainings they take."""
-    return resources.gpus == "auto" and ray.cluster_resources().get("GPU", 0) > 0
-
-
 def _divide(resources: Resources, have: Mapping[str, float], together: int = 1) -> Share:
     cards, cores = have.get("GPU", 0), have.get("CPU", 0)
     if resources.gpus == "auto":

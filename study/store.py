@@ -161,4 +161,5 @@ def _opened(address: str) -> tuple[fs.FileSystem, str]:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    text = str(error).strip().partition("\n")[0].partition("; Details")[0]
+    return text or type(error).__name__

@@ -17,6 +17,7 @@ from rich.console import Console
 from study.alike import alike_lines
 from study.confirm import ConfirmSource, confirmation_jobs
 from study.environment import check_torchvision
+from study.farewell import DONE, close_study
 from study.faults import StudyError
 from study.folder import Folder, hardware, versions
 from study.job import Job
@@ -24,12 +25,10 @@ from study.ledger import Ledger
 from study.load import load_study
 from study.progress import Display
 from study.spec import Settings, Study
-from study.tables import PARETO, write_tables
 from study.store import is_address, shown
 from study.stored import Stored, fetch_report
-from study.tracking import Tracker, browse_command
-
-DONE, FAILED = 0, 1
+from study.tables import write_tables
+from study.tracking import Tracker
 
 
 def plan_study(args: argparse.Namespace, console: Console) -> int:
@@ -217,17 +216,14 @@ class _Whole:
             from study.resources import share, start_ray
 
             start_ray(self.address)
-            self.share = share(self.study.resources)  # says so first if not even one fits
-            self.share = share(self.study.resources, together=self._together())
+            self.share = share(self.study.resources)
+            if self.share.gpus and self.study.resources.gpus == "auto":
+                self.share = share(self.study.resources, together=self._together())
             self.console.print(f"{self.study.name}: {self.share}", markup=False)
         return self.share.slots
 
     def _together(self) -> int:
-        """Trainings per card, which only `gpus: auto` leaves open."""
-        from study.resources import to_be_packed
-
-        if not to_be_packed(self.study.resources):
-            return 1
+        """Trainings per card, which `gpus: auto` leaves open."""
         from study.cards import bench
         from study.packing import trainings_per_card
 
@@ -249,57 +245,11 @@ class _Whole:
             "alpha": self.study.alpha,
         } | {f"trial.{name}": value for name, value in self.study.trial.items()}
 
+    def _report(self) -> int:
+        return close_study(self.folder, self.tracker, self.console, storage=self.storage)
+
     def _write_tables(self, winners: Mapping[str, Settings | None]) -> None:
         write_tables(self.folder, self.study, winners, self.tracker.flush())
-
-    def _report(self) -> int:
-        from study.report import report_on
-
-        report = report_on(self.folder)
-        for file in (self.folder.study_yaml, self.folder.runs_csv, self.folder.results_csv):
-            self.tracker.artifacts("confirm", file)
-        self.tracker.artifacts("confirm", self.folder.report, "report")
-        if (pareto := self.folder.path / PARETO).exists():
-            self.tracker.artifacts("search", pareto)
-        claims = {f"claim.{c['id']}": f"{c['verdict']}: {c['sentence']}" for c in report["claims"]}
-        self.tracker.tag("confirm", claims)
-        self.tracker.flush()
-        self._farewell(report)
-        endings = [e for phase in ("search", "recheck", "confirm") for e in self.ledger.all(phase)]
-        failed = [ending for ending in endings if ending.outcome == "failed"]
-        missing = [arm for arm, won in (self.folder.winners() or {}).items() if won is None]
-        if failed:
-            first = failed[0]
-            cause = first.failure.strip().splitlines()[-1] if first.failure else "unknown"
-            print(
-                f"{len(failed)} trainings failed, the first, {first.job.key}, with: {cause}\n"
-                f"  all of them with their tracebacks: {self._shown(self.folder.runs_csv)}",
-                file=sys.stderr,
-            )
-        return FAILED if failed or missing else DONE
-
-    def _farewell(self, report: Mapping[str, Any]) -> None:
-        from analysis.report import one_line_verdicts
-
-        self.console.print()
-        for line in one_line_verdicts(report):
-            # Whole lines for files and pipes, whole words for people.
-            self.console.print(line, markup=False, soft_wrap=not self.console.is_terminal)
-        self.console.print()
-        self.console.print(
-            f"report:  {self._shown(self.folder.report / 'report.html')}", markup=False
-        )
-        self.console.print(f"tables:  {self._shown(self.folder.results_csv)}, "
-                           f"{self._shown(self.folder.runs_csv)}", markup=False)  # fmt: skip
-        if is_address(self.storage):
-            self.console.print(f"here:    {self.folder.path}", markup=False)
-        self.console.print(f"browse:  {browse_command()}", markup=False)
-
-    def _shown(self, path: Path) -> str:
-        within = path.relative_to(self.folder.path).as_posix()
-        if is_address(self.storage):
-            return f"{self.storage}/{self.study.name}/{within}"
-        return str(Path(self.storage) / self.study.name / within)
 
 
 def _per_arm(jobs: Sequence[Job]) -> dict[str, int]:

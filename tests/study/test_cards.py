@@ -19,7 +19,7 @@ from study.folder import Folder
 from study.job import Job, work
 from study.packing import Card, Seen, Unmeasured, pack, trainings_per_card
 from study.probe import Glance, Probe
-from study.resources import Share, share, to_be_packed
+from study.resources import Share, share
 from study.spec import Resources, Study
 from study.whole import _Whole
 
@@ -129,7 +129,6 @@ def test_a_card_that_ray_only_pretends_gets_one_training(ray, tmp_path):
     study = Study.model_validate(
         {"name": "f", "trial": {"dataset": "digits"}, "arms": {"a": {}}, "confirm": {"seeds": 1}}
     )
-    assert to_be_packed(study.resources)
     found = trainings_per_card(study, tmp_path, open_bench=lambda: bench(1), say=said.append)
     assert found == 1
     assert said == ["gpus: auto is one training per card: the workers see no CUDA device"]

@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 import torch
 
-from study import execution, resources, search, trial, whole
+from study import execution, farewell, resources, search, trial, whole
 from study.execution import execute_here
 from study.resources import Share
 from study.run import main
@@ -104,7 +104,7 @@ def prepare(folder: Path, monkeypatch) -> list:
 
 def without_report(self) -> int:
     endings = [e for phase in ("search", "confirm") for e in self.ledger.all(phase)]
-    return whole.FAILED if any(e.outcome == "failed" for e in endings) else whole.DONE
+    return farewell.FAILED if any(e.outcome == "failed" for e in endings) else farewell.DONE
 
 
 def run(*options: str) -> int:
@@ -220,10 +220,10 @@ class TestDisk:
         check(undisturbed)
 
 
-def test_an_object_store_is_refused_as_storage(here, capsys):
-    assert run("--storage", "s3://bucket/studies") == 2
-    assert "s3://bucket/studies is an address" in capsys.readouterr().err
-    assert not list(Path().glob("s3*"))
+def test_an_address_of_no_store_is_refused_as_storage(here, capsys):
+    assert run("--storage", "http://bucket/studies") == 2
+    assert "http://bucket/studies is no address that can be used" in capsys.readouterr().err
+    assert not list(Path().glob("http*"))
 
 
 @pytest.mark.parametrize("damage", ["half", "nothing", "zeros", "another shape"])
