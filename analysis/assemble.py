@@ -7,6 +7,7 @@ that every rendering reads. No file is written here.
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -27,7 +28,11 @@ LIBRARIES = ("numpy", "scipy", "statsmodels", "pandas", "scikit-learn", "matplot
 
 
 def assemble(
-    results: Results, plan: Plan, runs: pd.DataFrame | None, provenance: dict[str, Any]
+    results: Results,
+    plan: Plan,
+    runs: pd.DataFrame | None,
+    provenance: dict[str, Any],
+    importance: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The report as one mapping, in the shape of docs/statistics.md; nan-free."""
     results, notes = _with_finals(results)
@@ -65,7 +70,7 @@ def assemble(
         "curves": curves.curves(results, plan, arms, conditions),
         "cost": cost.cost(results, plan, shown, runs),
         "ledger": ledger.ledger(runs),
-        "search": search.search(runs, results, plan),
+        "search": search.search(runs, results, plan, importance),
         "missing": _missing(results),
         "runs": _runs(runs),
         "provenance": provenance,

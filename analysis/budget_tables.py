@@ -163,7 +163,7 @@ def winners(records: list[dict]) -> Table:
 
 def importance(records: list[dict]) -> Table:
     rows = [
-        {"arm": s["arm"], "fit": s["importance"]["fit"], **r}
+        {"arm": s["arm"], **{k: s["importance"][k] for k in ("trials", "top", "epoch")}, **r}
         for s in records
         for r in s["importance"]["settings"]
     ]
@@ -171,13 +171,33 @@ def importance(records: list[dict]) -> Table:
         "importance",
         "search",
         "Which settings mattered",
-        "Permutation importance in a random forest over complete trials (drop of R², ± sd over 10"
-        " permutations). Fit: the forest's R² out of bag; near or below 0 the ranking is noise.",
+        "PED-ANOVA: how much a setting's values among an arm's best trials differ from those among"
+        " all of them, as a share of the sum over its settings. All trials of an arm, stopped ones"
+        " too, are judged at the last epoch that each of them reached; one that diverged is none of"
+        " the best. Range: when any one trial (or twentieth of them) is left out. p: share of 99"
+        " shuffles of the scores that give a setting as much, not corrected. No interval: the"
+        " trials of a sampler are not independent, so both are descriptions only.",
         rows,
         ("Arm", lambda r: r["arm"]),
         ("Setting", lambda r: r["setting"]),
-        ("#Importance", lambda r: f"{number(r['importance'], 2)} ± {number(r['sd'], 2)}"),
-        ("#Fit", lambda r: number(r["fit"], 2)),
+        ("#Trials", lambda r: str(r["trials"])),
+        ("#Best", lambda r: str(r["top"])),
+        ("#Epoch", lambda r: str(r["epoch"])),
+        (
+            "#Importance",
+            lambda r: (
+                "only some trials have it"
+                if r["importance"] is None
+                else number(r["importance"], 2)
+            ),
+        ),
+        (
+            "#Range",
+            lambda r: (
+                NONE if r["low"] is None else f"{number(r['low'], 2)} to {number(r['high'], 2)}"
+            ),
+        ),
+        ("#p, shuffled", lambda r: p_number(r["p_shuffled"])),
     )
 
 

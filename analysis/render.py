@@ -139,11 +139,21 @@ def _content(report, drawings, all_tables) -> dict[str, Any]:
             for c in findings[:MOST_FINDINGS]
         ],
         "findings_left": max(0, len(findings) - MOST_FINDINGS),
+        "no_importance": _no_importance(report["search"]),
         "provenance_rows": _flatten(report["provenance"]),
         "p": words.p_number,
         "number": words.number,
         "early_minus_late": words.early_minus_late,
     }
+
+
+def _no_importance(searched: list[dict]) -> list[tuple[str, str]]:
+    """Reasons for there being none, each with its arms."""
+    arms: dict[str, list[str]] = {}
+    for s in searched:
+        if s["importance"]["reason"]:
+            arms.setdefault(s["importance"]["reason"], []).append(s["arm"])
+    return [(why, ", ".join(names)) for why, names in arms.items()]
 
 
 def _design_rows(design: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -30,6 +30,7 @@ def write_report(
     plan: str | Path | Mapping | None = None,
     runs: str | Path | pd.DataFrame | None = None,
     provenance: Mapping[str, Any] | None = None,
+    importance: Mapping[str, Any] | None = None,
     out: str | Path,
     margin: float | None = None,
     alpha: float | None = None,
@@ -44,7 +45,8 @@ def write_report(
         plan: a study's YAML or mapping; None makes every comparison exploratory.
         runs: runs.csv of the study or a frame, for ledger, failures and search analysis.
         provenance: shown as it stands; `looks` lists the looks at the data before the planned
-            number of seeds.
+            number of seeds, `mlflow` where its runs can be browsed (`analysis.links`).
+        importance: of the searched settings, by arm, in the shape of `study.importance`.
         out: folder to write; files of an earlier report in it are replaced.
         margin, alpha, chance: override the plan's; another margin or alpha than the plan's makes
             verdicts exploratory.
@@ -61,6 +63,7 @@ def write_report(
         plan=plan,
         runs=runs,
         provenance=provenance,
+        importance=importance,
         margin=margin,
         alpha=alpha,
         chance=chance,
@@ -76,6 +79,7 @@ def analyse(
     plan=None,
     runs=None,
     provenance=None,
+    importance=None,
     margin=None,
     alpha=None,
     chance=None,
@@ -94,7 +98,7 @@ def analyse(
         failures=ledger.failures(table_of_runs),
         searched=ledger.searched_seeds(table_of_runs),
     )
-    return assemble(checked, declared, table_of_runs, clean(dict(provenance or {})))
+    return assemble(checked, declared, table_of_runs, clean(dict(provenance or {})), importance)
 
 
 def one_line_verdicts(report: Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,8 @@ Kept apart from the verdicts: the best of K trials is optimistic, so nothing her
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,22 +15,32 @@ from scipy.special import comb
 
 from analysis.metric import higher_is_better
 from analysis.plan import Plan
-from analysis.statistics import RNG_SEED, describe
+from analysis.statistics import describe
 from analysis.table import Results
 
-FEWEST_FOR_IMPORTANCE = 8
 SEARCH_METRIC = "val/knn_top1"
+NO_IMPORTANCE = {
+    "settings": [],
+    "reason": "Optuna computes it from the trials' records, which are in a study's folder and in"
+    " no table; python -m study.report NAME has it",
+}
 
 
-def search(runs: pd.DataFrame | None, results: Results, plan: Plan) -> list[dict]:
-    """One mapping per arm that was searched; empty without a search."""
+def search(
+    runs: pd.DataFrame | None, results: Results, plan: Plan, importance: Mapping[str, Any] | None
+) -> list[dict]:
+    """One mapping per arm that was searched; empty without a search.
+
+    `importance` is passed on, by arm: it needs the trials' records, which no table has.
+    """
     if runs is None or not (runs["phase"] == "search").any():
         return []
     metric = plan.search_metric or SEARCH_METRIC
     condition = plan.search_condition
     trials = runs[runs["phase"] == "search"]
     return [
-        _arm(arm, own, metric, condition, results) for arm, own in trials.groupby("arm", sort=False)
+        _arm(arm, own, metric, condition, results, (importance or {}).get(arm, NO_IMPORTANCE))
+        for arm, own in trials.groupby("arm", sort=False)
     ]
 
 
@@ -61,39 +73,7 @@ def expected_best_biased(values: np.ndarray, *, higher: bool = True) -> np.ndarr
     return best if higher else -best
 
 
-def importance(trials: list[dict]) -> dict:
-    """Which settings moved the score: permutation importance of a random forest, in R².
-
-    Only trials that ran to their end count; from 8 of them on. `fit` is the forest's R² out of
-    bag: near or below 0 the importances are noise.
-    """
-    done = [t for t in trials if t["status"] == "finished" and t["value"] is not None]
-    names = sorted({name for t in done for name in t["config"]})
-    names = [n for n in names if len({str(t["config"].get(n)) for t in done}) > 1]
-    if len(done) < FEWEST_FOR_IMPORTANCE or not names:
-        why = f"{len(done)} complete trials; {FEWEST_FOR_IMPORTANCE} are needed"
-        return {"fit": None, "reason": why if names else "no setting varies", "settings": []}
-    # sklearn takes a second to import, and only this needs it.
-    from sklearn.ensemble import RandomForestRegressor
-    from sklearn.inspection import permutation_importance
-
-    x = np.column_stack([_codes([t["config"].get(n) for t in done]) for n in names])
-    y = np.array([t["value"] for t in done])
-    forest = RandomForestRegressor(
-        100, oob_score=True, min_samples_leaf=2, random_state=RNG_SEED, n_jobs=1
-    ).fit(x, y)
-    shares = permutation_importance(forest, x, y, n_repeats=10, random_state=RNG_SEED, n_jobs=1)
-    rows = [
-        {"setting": name, "importance": float(mean), "sd": float(sd)}
-        for name, mean, sd in zip(
-            names, shares.importances_mean, shares.importances_std, strict=True
-        )
-    ]
-    rows.sort(key=lambda row: -row["importance"])
-    return {"fit": float(forest.oob_score_), "reason": None, "settings": rows}
-
-
-def _arm(arm, own, metric, condition, results) -> dict:
+def _arm(arm, own, metric, condition, results, importance) -> dict:
     higher = higher_is_better(metric)
     trials = [_trial(row) for row in own.to_dict("records")]
     done = [t for t in trials if t["status"] == "finished" and t["value"] is not None]
@@ -110,7 +90,7 @@ def _arm(arm, own, metric, condition, results) -> dict:
             [float(v) for v in expected_best_biased(values, higher=higher)] if done else []
         ),
         "best": best,
-        "importance": importance(trials),
+        "importance": importance,
         "early_stopping": _saved(unrun, own),
         "winners_curse": _winners_curse(best, arm, metric, condition, results),
     }
@@ -165,14 +145,3 @@ def _winners_curse(best, arm, metric, condition, results: Results) -> dict | Non
         "ci_low": None if high is None else best["value"] - high,
         "ci_high": None if low is None else best["value"] - low,
     }
-
-
-def _codes(values: list) -> np.ndarray:
-    """Numbers as they are, anything else by rank of its name; absent settings below all others."""
-    numeric = all(isinstance(v, int | float) for v in values if v is not None)
-    if numeric:
-        known = [float(v) for v in values if v is not None]
-        below = min(known, default=0.0) - 1.0
-        return np.array([below if v is None else float(v) for v in values])
-    order = {name: float(i) for i, name in enumerate(sorted({str(v) for v in values}))}
-    return np.array([order[str(v)] for v in values])

@@ -18,6 +18,8 @@ from analysis.report import one_line_verdicts, write_report  # noqa: E402
 from analysis.table import TableError  # noqa: E402
 from study.faults import StudyError  # noqa: E402
 from study.folder import Folder  # noqa: E402
+from study.importance import importances  # noqa: E402
+from study.ledger import Ledger  # noqa: E402
 from study.store import is_address, shown  # noqa: E402
 from study.verify import verify  # noqa: E402
 
@@ -48,6 +50,7 @@ def report_on(folder: Folder, *, out: Path | None = None) -> dict[str, Any]:
             plan=folder.study_yaml,
             runs=folder.runs_csv,
             provenance=_provenance(folder),
+            importance=importances(study, Ledger(folder.path)),
             out=out or folder.report,
         )
     except TableError as error:

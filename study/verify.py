@@ -11,7 +11,8 @@ from typing import Any
 from analysis.report import analyse, differences
 from study.faults import StudyError
 from study.folder import Folder
-from study.ledger import RESULT_COLUMNS, RUN_COLUMNS, result_rows
+from study.importance import importances
+from study.ledger import RESULT_COLUMNS, RUN_COLUMNS, Ledger, result_rows
 from study.spec import Study
 from study.tables import Winners, confirmations, run_rows
 
@@ -53,7 +54,11 @@ def verify(folder: Folder, provenance: dict[str, Any]) -> list[str]:
     found += list(_runs(folder, study, winners or {}))
     report = json.loads(file.read_text())
     again = analyse(
-        folder.results_csv, plan=folder.study_yaml, runs=folder.runs_csv, provenance=provenance
+        folder.results_csv,
+        plan=folder.study_yaml,
+        runs=folder.runs_csv,
+        provenance=provenance,
+        importance=importances(study, Ledger(folder.path)),
     )
     return found + [f"report.json: {line}" for line in differences(report, again)]
 

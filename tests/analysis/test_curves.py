@@ -97,4 +97,13 @@ def test_the_search_is_summed_up_apart(study):
     assert plain["early_stopping"]["seconds"] == pytest.approx(16)
     curse = plain["winners_curse"]
     assert curse["difference"] == pytest.approx(0.58 - curse["confirmed_mean"])
-    assert plain["importance"]["settings"][0]["setting"] == "temperature"
+    assert plain["importance"]["settings"] == []
+    assert "study.report" in plain["importance"]["reason"]
+
+
+def test_importance_is_passed_on_as_it_was_computed(study):
+    given = {"settings": [{"setting": "temperature"}], "reason": None}
+    report = analyse(study["results"], plan=study["plan"], runs=study["runs"],
+                     importance={"plain": given})  # fmt: skip
+    assert report["search"][0]["importance"] == given
+    assert report["search"][1]["importance"]["settings"] == []
