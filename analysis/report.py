@@ -19,6 +19,7 @@ import pandas as pd
 
 from analysis import ledger
 from analysis.assemble import assemble, clean
+from analysis.command import run
 from analysis.plan import read_plan
 from analysis.render import render
 from analysis.table import TableError, read_results
@@ -196,4 +197,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

@@ -24,6 +24,7 @@ from contrastive.data import DataError
 from contrastive.training import Diverged, train
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
+PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell says of any command that ended this way
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -129,5 +130,15 @@ def _line(epoch: int, metrics: dict[str, float]) -> str:
     return f"epoch {epoch:3d}  " + "  ".join(parts)
 
 
+def _command() -> int:
+    """`main`, ended without a word where the reader of its output leaves, as `head -1` does."""
+    try:
+        return main()
+    except BrokenPipeError:
+        # Python flushes once more at its end, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_command())

@@ -14,6 +14,7 @@ from collections.abc import Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
+from analysis.command import run  # noqa: E402
 from analysis.report import one_line_verdicts, write_report  # noqa: E402
 from analysis.table import TableError  # noqa: E402
 from study.faults import StudyError  # noqa: E402
@@ -132,4 +133,4 @@ def _verify(folder: Folder) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

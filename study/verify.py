@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
-from itertools import zip_longest
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+
+import optuna
+from optuna.exceptions import StorageInternalError
+from optuna.trial import FrozenTrial
+from sqlalchemy.exc import SQLAlchemyError
 
 from analysis.report import analyse, differences
+from study.arm import REJECTED
 from study.faults import StudyError
 from study.folder import Folder
 from study.importance import importances
-from study.ledger import RESULT_COLUMNS, RUN_COLUMNS, Ledger, result_rows
+from study.ledger import RESULT_COLUMNS, RUN_COLUMNS, Ending, Ledger, result_rows
 from study.spec import Study
 from study.tables import Winners, confirmations, run_rows
 
@@ -20,8 +27,9 @@ from study.tables import Winners, confirmations, run_rows
 def verify(folder: Folder, provenance: dict[str, Any]) -> list[str]:
     """Compute everything again from the files of the single runs, and say what differs.
 
-    Checks the design's and the winners' hashes, every row of `results.csv` and every number of
-    `report.json`.
+    Checks the design's and the winners' hashes, the records of the trials against Optuna's storage
+    (`search.db`), every row of `runs.csv` and `results.csv` against the records, and every number
+    of `report.json`.
 
     Args:
         folder: of the study.
@@ -41,18 +49,27 @@ def verify(folder: Folder, provenance: dict[str, Any]) -> list[str]:
             f"{folder.winners_json} is missing: what was to be confirmed is not known\n"
             "  try: restore it, or let the study.run command with --resume choose again"
         )
+    if not (folder.path / "runs").exists():
+        raise StudyError(
+            f"{folder.path} lacks runs/, the records of its single runs: there is nothing to verify"
+            " its report with\n  try: the folder in which study.run kept the study"
+        )
     if not folder.results_csv.exists() or not folder.runs_csv.exists():
         raise StudyError(
             f"{folder.path} lacks results.csv or runs.csv\n"
             "  try: the study.run command with --resume, which writes them again"
         )
     endings = [e for _, e in confirmations(folder, study, winners or {}) if e]
-    rows = [",".join(map(str, row)) for row in result_rows(endings)]
-    logged = folder.results_csv.read_text().splitlines()
-    found += list(_rows(logged, [",".join(RESULT_COLUMNS), *rows]))
-    found += list(_other_configs(folder, study, winners or {}))
-    found += list(_runs(folder, study, winners or {}))
-    report = json.loads(file.read_text())
+    found += _different_rows(folder.results_csv, RESULT_COLUMNS, result_rows(endings))
+    found += _different_rows(
+        folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, winners or {}, {})
+    )
+    found += _other_configs(folder, study, winners or {})
+    found += _search(folder, study)
+    try:
+        report = json.loads(file.read_text())
+    except ValueError:
+        return [*found, "report.json: is damaged"]
     again = analyse(
         folder.results_csv,
         plan=folder.study_yaml,
@@ -74,19 +91,75 @@ def _other_configs(folder: Folder, study: Study, winners: Winners) -> Iterator[s
             yield f"{job.key}: was run with other settings than the winner's"
 
 
-def _runs(folder: Folder, study: Study, winners: Winners) -> Iterator[str]:
-    """Rows of runs.csv against the ledger, but for the MLflow ids, which MLflow gave."""
-    at = RUN_COLUMNS.index("mlflow_run_id")
-    with folder.runs_csv.open(newline="") as file:
-        logged = [[*row[:at], *row[at + 1 :]] for row in csv.reader(file)]
-    computed = [list(map(str, row)) for row in (RUN_COLUMNS, *run_rows(folder, study, winners, {}))]
-    without = [[*row[:at], *row[at + 1 :]] for row in computed]
-    for number, (was, now) in enumerate(zip_longest(logged, without, fillvalue=None), 1):
-        if was != now:
-            yield f"runs.csv:{number}: differs from what the run logged"
+def _search(folder: Folder, study: Study) -> Iterator[str]:
+    """The records of the trials against Optuna's storage, which both tell the whole search."""
+    if study.search is None:
+        return
+    file = folder.path / "search.db"
+    if not file.exists():
+        yield "search.db: is missing, so that it cannot be told whether trials are"
+        return
+    records = {(e.job.arm, e.job.number): e for e in Ledger(folder.path).all("search")}
+    try:
+        trials = {(arm, t.number): t for arm in study.arms for t in _trials(file, study, arm)}
+    except (SQLAlchemyError, StorageInternalError):
+        yield "search.db: is damaged"
+        return
+    for arm, number in sorted(trials.keys() | records.keys()):
+        key, at = f"search/{arm}/{number:04d}", (arm, number)
+        if at not in records:
+            yield f"{key}: search.db has this trial, and its record is gone or damaged"
+        elif at not in trials:
+            yield f"{key}: search.db does not have this trial"
+        else:
+            yield from _other_trial(key, trials[at], records[at], study.search.metric)
 
 
-def _rows(logged: list[str], computed: list[str]) -> Iterator[str]:
-    for number, (was, now) in enumerate(zip_longest(logged, computed, fillvalue="nothing"), 1):
-        if was != now:
-            yield f"results.csv:{number}: {was} is logged as {now}"
+def _trials(file: Path, study: Study, arm: str) -> list[FrozenTrial]:
+    """Ended trials of an arm, without draws that were never tried. Writes nothing."""
+    place = quote(str(file))
+    storage = optuna.storages.RDBStorage(f"sqlite:///file:{place}?mode=ro&uri=true")
+    try:
+        known = optuna.load_study(study_name=f"{study.name}/{arm}", storage=storage)
+    except KeyError:
+        return []
+    trials = known.get_trials(deepcopy=False)
+    return [t for t in trials if t.state.is_finished() and REJECTED not in t.user_attrs]
+
+
+def _other_trial(key: str, trial: FrozenTrial, ending: Ending, metric: str) -> Iterator[str]:
+    if trial.params != ending.job.drawn:
+        yield f"{key}: was run with other settings than search.db has"
+    logged = {r.epoch: r.metrics.get(metric) for r in ending.records}
+    for epoch, value in trial.intermediate_values.items():
+        if logged.get(epoch) != value:
+            was = logged.get(epoch)
+            yield f"{key}: {metric} at epoch {epoch} is {was}, but {value} in search.db"
+
+
+def _different_rows(
+    file: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]
+) -> Iterator[str]:
+    """Rows of a table against those computed anew, matched by what says which run they are of."""
+    width = columns.index("value") if "epoch" in columns else columns.index("status")
+    computed = {tuple(map(str, row[:width])): list(map(str, row)) for row in rows}
+    with file.open(newline="") as table:
+        header, *logged = csv.reader(table)
+    if header != list(columns):
+        yield f"{file.name}:1: has other columns than {', '.join(columns)}"
+        return
+    for number, row in enumerate(logged, 2):
+        now = computed.pop(tuple(row[:width]), None)
+        if now is None:
+            run = _named(row[:width])
+            yield f"{file.name}:{number}: {run} was logged by no run, or stands twice"
+        for column, was, is_ in zip(columns, row, now or row, strict=False):
+            # MLflow gave the ids, no run logged them.
+            if was != is_ and column != "mlflow_run_id":
+                yield f"{file.name}:{number}: {column} is {was}, but was logged as {is_}"
+    for key in computed:
+        yield f"{file.name}: lacks {_named(key)}, which was logged"
+
+
+def _named(cells: Iterable[str]) -> str:
+    return " ".join(cell for cell in cells if cell)

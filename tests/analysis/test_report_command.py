@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pandas as pd
+from closed_pipe import closed_pipe
 
 from analysis.report import main
 
@@ -44,3 +47,15 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path, capsys):
     told = capsys.readouterr().err
     assert "cannot be written" in told
     assert "Traceback" not in told
+
+
+def test_a_reader_that_leaves_early_ends_it_quietly(tmp_path):
+    table(1).to_csv(tmp_path / "t.csv", index=False)
+    command = [sys.executable, "-m", "analysis.report", str(tmp_path / "t.csv"),
+               "--out", str(tmp_path / "out")]  # fmt: skip
+    with closed_pipe() as pipe:
+        ended = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 141
+    assert "Traceback" not in ended.stderr
+    assert "Exception" not in ended.stderr
+    assert (tmp_path / "out" / "report.html").exists()

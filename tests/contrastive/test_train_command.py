@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
+from closed_pipe import closed_pipe
 
 from contrastive.train import main
 
@@ -48,3 +51,10 @@ def test_wrong_input_exits_with_2_and_one_clear_message(options, parts, capsys):
 def test_divergence_exits_with_1(capsys):
     assert main([*TINY, "--learning-rate", "1e30"]) == 1
     assert "diverged" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_early_ends_it_quietly():
+    command = [sys.executable, "-m", "contrastive.train", *TINY]
+    with closed_pipe() as pipe:
+        ended = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, check=False)
+    assert (ended.returncode, ended.stderr) == (141, b"")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from closed_pipe import closed_pipe
 
 from study.run import main
 
@@ -168,6 +169,10 @@ def test_a_report_is_verified_and_a_changed_figure_is_found(smoke, monkeypatch, 
     verify = ["smoke", "--storage", str(tmp_path), "--verify"]
     assert report(verify) == 0
     assert "every number follows" in capsys.readouterr().out
+    with closed_pipe() as pipe:
+        command = [sys.executable, "-m", "study.report", *verify]
+        ended = subprocess.run(command, cwd=ROOT, stdout=pipe, stderr=subprocess.PIPE, check=False)
+    assert (ended.returncode, ended.stderr) == (141, b"")
     results = tmp_path / "smoke" / "results.csv"
     text = results.read_text()
     row = next(line for line in text.splitlines() if "test/knn_top1" in line)
@@ -176,8 +181,30 @@ def test_a_report_is_verified_and_a_changed_figure_is_found(smoke, monkeypatch, 
     results.write_text(text.replace(row, row.replace(f"{value},{correct},{total}", better)))
     assert report(verify) == 1
     out = capsys.readouterr().out
-    assert "results.csv:" in out
+    assert f"value is {better.split(',')[0]}, but was logged as {value}" in out
     assert "report.json: " in out
+    results.write_text(text)
+
+    record = tmp_path / "smoke" / "runs" / "search" / "contrastive" / "0002.json"
+    text = record.read_text()
+    record.unlink()
+    assert report(verify) == 1
+    out = capsys.readouterr().out
+    assert "search/contrastive/0002: search.db has this trial, and its record is gone" in out
+    assert "runs.csv:4: search contrastive default 0 2 was logged by no run" in out
+    assert out.count("runs.csv:") == 1
+
+    record.write_text(re.sub(r'("val/knn_top1": )0\.\d+', r"\g<1>0.99", text))
+    assert report(verify) == 1
+    assert "val/knn_top1 at epoch 1 is 0.99, but 0." in capsys.readouterr().out
+    record.write_text(text)
+
+    (tmp_path / "smoke" / "search.db").write_bytes(b"torn")
+    assert report(verify) == 1
+    assert "search.db: is damaged" in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "smoke" / "runs")
+    assert report(verify) == 2
+    assert "lacks runs/" in capsys.readouterr().err
 
 
 def driver(process: subprocess.Popen) -> int:
