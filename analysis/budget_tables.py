@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from analysis.cells import NONE, Table, cost, interval, ranges, score, setting, share, table
+from analysis.links import Link, anchor, mlflow_run
 from analysis.words import difference, number, p_number
 
 
@@ -201,18 +205,31 @@ def importance(records: list[dict]) -> Table:
     )
 
 
-def runs(records: list[dict]) -> Table:
+def runs(records: list[dict], place: Any) -> Table:
+    def mlflow(record: dict) -> str:
+        href = mlflow_run(place, record["mlflow_run_id"])
+        shown = record["mlflow_run_id"] or NONE
+        return Link(shown, href) if href else shown
+
+    place = place if isinstance(place, Mapping) else {}
+    if not place:
+        lead = " Where MLflow shows them was not recorded."
+    elif place.get("command"):
+        lead = f" The links to MLflow work while this runs: {place['command']}"
+    else:
+        lead = " The ids lead to MLflow."
     return table(
         "runs",
         "provenance",
         "Confirmation runs",
-        "Each score above is the mean of these runs of its arm and condition.",
+        "The scores of every seed, above, lead here." + lead,
         records,
         ("Arm", lambda r: r["arm"]),
         ("Condition", lambda r: r["condition"] or "default"),
         ("#Seed", lambda r: str(r["seed"])),
         ("Status", lambda r: r["status"]),
         ("#Seconds", lambda r: cost(r["seconds"])),
-        ("MLflow run", lambda r: r["mlflow_run_id"] or NONE),
+        ("MLflow run", mlflow),
         ("Failure", lambda r: r["failure"] or ""),
+        anchors=[anchor(row) for row in range(len(records))],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,8 @@ NONE = "–"
 class Table:
     """A table: `columns` are headers, `rows` text cells, `raw` mappings for CSV.
 
-    `numeric` says which columns hold figures and are set flush right.
+    `numeric` says which columns hold figures and are set flush right; `anchors`, if any, are the
+    ids of the rows on the page.
     """
 
     name: str
@@ -28,10 +29,18 @@ class Table:
     rows: list[tuple[str, ...]]
     raw: list[dict]
     numeric: tuple[bool, ...]
+    anchors: tuple[str, ...] = ()
 
 
 def table(
-    name, section, title, note, records, *columns: tuple[str, Callable], raw: list | None = None
+    name,
+    section,
+    title,
+    note,
+    records,
+    *columns: tuple[str, Callable],
+    raw: list | None = None,
+    anchors: Sequence[str] = (),
 ) -> Table:
     """A table of one row per record; `raw` are the CSV's records where those are more.
 
@@ -46,6 +55,7 @@ def table(
         [tuple(cell(record) for _, cell in columns) for record in records],
         [_flat(record) for record in raw or records],
         tuple(header.startswith("#") for header, _ in columns),
+        tuple(anchors),
     )
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from analysis import words
 from analysis.cells import NONE, Table, interval, score, table
+from analysis.links import Link, run_anchors
 from analysis.words import difference, number, p_number, unit
+
+ARMS_PER_TABLE = 6  # that fit side by side on paper
 
 
 def comparisons(name: str, title: str, records: list[dict]) -> Table:
@@ -78,7 +83,8 @@ def effects(records: list[dict]) -> Table:
     )
 
 
-def arms(records: list[dict]) -> Table:
+def arms(records: list[dict], seeds_at: Mapping[str, str]) -> Table:
+    """Means, each leading to the table of its metric's seeds."""
     return table(
         "arms",
         "tables",
@@ -90,7 +96,7 @@ def arms(records: list[dict]) -> Table:
         ("Condition", lambda a: a["condition"]),
         ("Metric", lambda a: a["metric"]),
         ("#n", lambda a: str(a["n"])),
-        ("#Mean", lambda a: score(a["mean"], a["metric"])),
+        ("#Mean", lambda a: Link(score(a["mean"], a["metric"]), seeds_at[a["metric"]])),
         (
             "#95 % interval",
             lambda a: interval(
@@ -100,6 +106,48 @@ def arms(records: list[dict]) -> Table:
         ("#sd", lambda a: score(a["sd"], a["metric"])),
         ("#Median", lambda a: score(a["median"], a["metric"])),
         ("#IQM", lambda a: score(a["iqm"], a["metric"])),
+    )
+
+
+def seeds(records: list[dict], arms: list[str], runs: list[dict]) -> list[Table]:
+    """Scores of every run, a table per metric and a few arms; each leads to the run's row."""
+    anchors = run_anchors(runs)
+    found = []
+    for metric in dict.fromkeys(a["metric"] for a in records):
+        for start in range(0, len(arms), ARMS_PER_TABLE):
+            some = arms[start : start + ARMS_PER_TABLE]
+            own = [a for a in records if a["metric"] == metric and a["arm"] in some]
+            if own:
+                found.append(_seeds(len(found) + 1, metric, some, own, anchors))
+    return found
+
+
+def _seeds(number: int, metric: str, arms: list[str], records: list[dict], anchors: dict) -> Table:
+    points = [
+        {"arm": a["arm"], "condition": a["condition"], "metric": metric, "seed": s, "value": v}
+        for a in records
+        for s, v in zip(a["seeds"], a["values"], strict=True)
+    ]
+    rows: dict[tuple, dict] = {}
+    for p in points:
+        rows.setdefault((p["condition"], p["seed"]), {})[p["arm"]] = p["value"]
+
+    def cell(row: tuple, arm: str) -> str:
+        (condition, seed), shown = row, score(rows[row].get(arm), metric)
+        anchor = anchors.get((arm, condition, str(seed)))
+        return Link(shown, f"#{anchor}") if anchor and arm in rows[row] else shown
+
+    return table(
+        f"seeds-{number}",
+        "tables",
+        f"Scores of every seed: {metric}",
+        "A row is a pairing: the same seed, data order and draws in every arm."
+        + (" Each score leads to the row of its run." if anchors else ""),
+        list(rows),
+        ("Condition", lambda row: row[0]),
+        ("#Seed", lambda row: str(row[1])),
+        *[("#" + arm, lambda row, arm=arm: cell(row, arm)) for arm in arms],
+        raw=points,
     )
 
 

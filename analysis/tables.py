@@ -19,18 +19,21 @@ from analysis.budget_tables import (
 )
 from analysis.cells import Table
 from analysis.metric import metric_order
-from analysis.result_tables import arms, comparisons, dropped, effects, omnibus, training
+from analysis.result_tables import arms, comparisons, dropped, effects, omnibus, seeds, training
 
 
 def tables(report: dict[str, Any]) -> list[Table]:
     """Every table that the report has rows for, in reading order."""
     declared = [c for c in report["comparisons"] if c["declared"]]
     others = [c for c in report["comparisons"] if not c["declared"]]
+    every_seed = seeds(report["arms"], report["design"]["arms"], report["runs"])
+    seeds_at = {t.raw[0]["metric"]: f"#table-{t.name}" for t in reversed(every_seed)}
     found = [
         comparisons("comparisons", "Declared comparisons", declared),
         comparisons("exploratory", "All other pairs of arms (exploratory)", others),
         effects(report["comparisons"]),
-        arms(report["arms"]),
+        arms(report["arms"], seeds_at),
+        *every_seed,
         training(report["training_helps"]),
         trade_off(report["cost"]["trade_off"], next(iter(metric_order(report)), None)),
         time_to(report["cost"]["time_to"]),
@@ -41,6 +44,6 @@ def tables(report: dict[str, Any]) -> list[Table]:
         importance(report["search"]),
         omnibus(report["omnibus"]),
         dropped(report),
-        runs(report["runs"]),
+        runs(report["runs"], (report["provenance"] or {}).get("mlflow")),
     ]
     return [table for table in found if table.rows]

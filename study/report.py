@@ -77,6 +77,7 @@ def _provenance(folder: Folder) -> dict[str, Any]:
         if entry.get("look") and set(entry["seeds"]) != planned
     }
     last = sessions[-1] if sessions else {}
+    places = [entry["mlflow"] for entry in folder.session_log() if "mlflow" in entry]
     changed = sorted({json.dumps(entry.get("versions", {}), sort_keys=True) for entry in sessions})
     note = {"note": "sessions ran with different versions of packages"} if len(changed) > 1 else {}
     return note | {
@@ -85,6 +86,7 @@ def _provenance(folder: Folder) -> dict[str, Any]:
         "hardware": last.get("hardware", {}),
         "hash": folder.hash(),
         "study id": folder.identity(),
+        "mlflow": places[-1] if places else {},
         "looks": [{"at": at, "seeds": len(seeds)} for seeds, at in looks.items()],
     }
 

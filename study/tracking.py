@@ -16,11 +16,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from study.job import Job, Record
 from study.ledger import Ending
 
 KEY_TAG = "study.key"
+LOCAL_UI = "http://127.0.0.1:5000"  # where `mlflow ui` listens unless told otherwise
 FLUSH_EVERY_S = 10.0
 _STATUS = {"finished": "FINISHED", "stopped": "FINISHED", "diverged": "FAILED", "failed": "FAILED"}
 _VALUE_LIMIT = 500  # characters of a parameter shown in the UI
@@ -31,11 +33,23 @@ def tracking_uri() -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path.cwd() / 'mlflow.db'}"
 
 
+def browse_url() -> str | None:
+    """Where the MLflow UI is, without any password; None if that cannot be known.
+
+    A database has none of its own: it is shown where the line of `browse_command` serves it.
+    """
+    parts = urlsplit(tracking_uri())
+    if parts.scheme in ("http", "https"):
+        host = parts.netloc.rpartition("@")[2]
+        return f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+    return LOCAL_UI if parts.scheme in ("sqlite", "postgresql", "mysql", "mssql", "file") else None
+
+
 def browse_command() -> str:
     """The line that opens what was logged in a browser."""
     uri = tracking_uri()
     if uri.startswith(("http://", "https://")):
-        return f"open {uri}"
+        return f"open {browse_url()}"
     local = f"sqlite:///{Path.cwd() / 'mlflow.db'}"
     shown = "sqlite:///mlflow.db" if uri == local else uri
     # Without these it starts job workers that take 1.7 GB and outlive it.
@@ -56,6 +70,7 @@ class Tracker:
         self._name, self._tags, self._warn = name, dict(tags), warn
         self._queue: queue.SimpleQueue[Callable[[_Sink], None] | None] = queue.SimpleQueue()
         self._ids: dict[str, str] = {}
+        self._place: dict[str, str] = {}
         self._failed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
         self._thread.start()
@@ -97,6 +112,13 @@ class Tracker:
             pass
         return dict(self._ids)
 
+    def place(self) -> dict[str, str]:
+        """Where the runs can be browsed: `experiment` and, if known, `url` and `command`.
+
+        Empty until MLflow has been opened, which `flush` waits for.
+        """
+        return dict(self._place)
+
     def close(self) -> None:
         """Write what is left and end the thread."""
         self._queue.put(None)
@@ -105,6 +127,7 @@ class Tracker:
     def _work(self) -> None:
         try:
             sink = _Sink(self._name, self._tags, self._ids)
+            self._place |= sink.place()
             self._drain(sink)
         except Exception as error:  # the study must not end because its mirror broke
             self._warn(f"MLflow cannot be written ({_short(error)}); the study goes on without it")
@@ -175,6 +198,13 @@ class _Sink:
                         history = self._client.get_metric_history(run.info.run_id, "views")
                         self._logged[key] = max(point.step for point in history)
             token = page.token or None
+
+    def place(self) -> dict[str, str]:
+        url = browse_url()
+        # A database's address may hold a password: of those only a file's is repeated.
+        command = browse_command() if tracking_uri().startswith("sqlite:") else None
+        found = {"experiment": self._experiment, "url": url, "command": command}
+        return {name: value for name, value in found.items() if value}
 
     def phase(self, phase: str, params: Mapping[str, Any], *, done: bool) -> None:
         run_id = self._run(phase, phase, parent=None, params=params)

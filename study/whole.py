@@ -250,6 +250,14 @@ class _Whole:
 
     def _write_tables(self, winners: Mapping[str, Settings | None]) -> None:
         write_tables(self.folder, self.study, winners, self.tracker.flush())
+        self._note_place()
+
+    def _note_place(self) -> None:
+        """Where MLflow has the runs, for the report's links; once unless it changes."""
+        noted = [entry["mlflow"] for entry in self.folder.session_log() if "mlflow" in entry]
+        place = self.tracker.place()
+        if place and place != (noted[-1] if noted else None):
+            self.folder.note_session(mlflow=place)
 
 
 def _per_arm(jobs: Sequence[Job]) -> dict[str, int]:

@@ -59,5 +59,6 @@ def study() -> dict:
             ],
             "margin": 0.005, "chance": 0.1,
         },
-        "provenance": {"commands": ["python -m study.run"], "hardware": "2 cores", "looks": []},
+        "provenance": {"commands": ["python -m study.run"], "hardware": "2 cores", "looks": [],
+                       "mlflow": {"experiment": "7", "url": "http://127.0.0.1:5000"}},
     }  # fmt: skip

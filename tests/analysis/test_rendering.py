@@ -13,6 +13,7 @@ import pytest
 from known_truth import noisy, table_of
 
 from analysis import latex
+from analysis.links import mlflow_run
 from analysis.report import main, one_line_verdicts, write_report
 from analysis.words import difference, number, p_number
 
@@ -37,17 +38,27 @@ def whole(study, tmp_path_factory):
 
 
 class Reader(HTMLParser):
-    """Collects what a browser would fetch, run and show, and the ids on the page."""
+    """Collects what a browser would fetch, run and show, the ids on the page, and its links.
+
+    A link, `a`, fetches nothing until somebody follows it; anything else with an address does.
+    `rows` has the ids and the links of each table row.
+    """
 
     def __init__(self):
         super().__init__()
         self.tags, self.fetched, self.ids, self.text = [], [], [], []
+        self.links, self.rows = [], []
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
+        if tag in ("tr", "nav", "section"):
+            self.rows.append((dict(attrs).get("id"), []))
         for name, value in attrs:
-            if name in ("src", "href", "xlink:href", "data") and not value.startswith("#"):
-                self.fetched.append(value)
+            if tag == "a" and name == "href":
+                self.links.append(value)
+                self.rows[-1][1].append(value)
+            elif name in ("src", "href", "xlink:href", "data", "srcset", "poster", "ping"):
+                self.fetched += [] if value.startswith("#") else [value]
             if name == "id":
                 self.ids.append(value)
 
@@ -70,6 +81,43 @@ def test_the_page_fetches_nothing_and_runs_nothing(whole):
     style = (whole[0] / "report.html").read_text(encoding="utf-8")
     assert "@import" not in style
     assert not re.search(r"url\((?!#)", style)
+
+
+def test_every_score_of_a_seed_leads_to_its_run_and_from_there_to_mlflow(whole, study):
+    page = read(whole[0] / "report.html")
+    rows = dict(page.rows)
+    runs = study["runs"][study["runs"]["phase"] == "confirm"].reset_index(drop=True)
+    table = pd.read_csv(whole[0] / "tables" / "seeds-1.csv")
+    assert len(table) == len(runs) == 32
+    for i, run in runs.iterrows():
+        assert page.links.count(f"#run-{i}") == 1  # one metric was declared
+        assert rows[f"run-{i}"] == [
+            f"http://127.0.0.1:5000/#/experiments/7/runs/{run['mlflow_run_id']}"
+        ]
+    inside = [link[1:] for link in page.links if link.startswith("#")]
+    assert set(inside) <= set(page.ids)
+    assert page.links.count("#table-seeds-1") == len(whole[1]["arms"])
+
+
+def test_a_score_leads_to_its_own_run_and_to_no_other(whole):
+    page = (whole[0] / "report.html").read_text(encoding="utf-8")
+    report = whole[1]
+    better = next(a for a in report["arms"] if (a["arm"], a["condition"]) == ("better", "blurred"))
+    row = next(r for r in re.findall(r"<tr>.*?</tr>", page) if re.match(
+        rf"<tr><td>blurred</td><td class=\"num\">{better['seeds'][3]}</td>", r))  # fmt: skip
+    number, shown = re.findall(r'href="#run-(\d+)">([\d.]+)<', row)[1]
+    run = report["runs"][int(number)]
+    assert (run["arm"], run["condition"], run["seed"]) == ("better", "blurred", better["seeds"][3])
+    assert shown == f"{100 * better['values'][3]:.1f}"
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)//", "data:text/html,x", "", None])
+def test_only_http_addresses_become_links(url):
+    place = {"experiment": "1", "url": url}
+    assert mlflow_run(place, "abc") is None
+    assert mlflow_run({"experiment": "1", "url": "https://x/ml"}, '"><b>') == (
+        "https://x/ml/#/experiments/1/runs/%22%3E%3Cb%3E"
+    )
 
 
 def test_the_first_screen_has_question_answers_and_warnings(whole):

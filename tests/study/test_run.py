@@ -99,7 +99,14 @@ def test_the_report_is_written_in_all_forms(smoke):
     assert [claim["id"] for claim in report["claims"]] == ["S1"]
     html = (folder / "report" / "report.html").read_text()
     assert "<svg" in html
-    assert not re.search(r'(src|href)="https?://', html)
+    # Links to the runs in MLflow are no loads: nothing but `a` has an address outside the page.
+    assert set(re.findall(r'<(\w+)[^<>]*(?:src|href)="https?://', html)) == {"a"}
+    runs = pd.read_csv(folder / "runs.csv").query("phase == 'confirm'")
+    sessions = [json.loads(line) for line in (folder / "sessions.jsonl").read_text().splitlines()]
+    (place,) = [entry["mlflow"] for entry in sessions if "mlflow" in entry]
+    for run_id in runs.mlflow_run_id:
+        url = f"http://127.0.0.1:5000/#/experiments/{place['experiment']}/runs/{run_id}"
+        assert f'href="{url}"' in html
     assert list((folder / "report" / "tables").glob("*.csv"))
     assert list((folder / "report" / "tables").glob("*.tex"))
 
@@ -111,6 +118,7 @@ def test_mlflow_holds_the_phases_the_nested_runs_the_curves_and_the_report(smoke
     home = folder.parents[1]
     client = mlflow.MlflowClient(f"sqlite:///{home / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("smoke")
+    assert f'"experiment": "{experiment.experiment_id}"' in (folder / "sessions.jsonl").read_text()
     runs = {
         run.data.tags["study.key"]: run
         for run in client.search_runs([experiment.experiment_id], max_results=100)
