@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.cells import NONE, Table, cost, interval, ranges, score, setting, share, table
+from analysis.cells import NONE, Table, cost, interval, percent, ranges, score, setting, table
 from analysis.links import Link, anchor, mlflow_run
 from analysis.words import difference, number, p_number
 
@@ -144,7 +144,7 @@ def search(records: list[dict]) -> Table:
             "#Epochs saved by early stopping",
             lambda s: (
                 f"{s['early_stopping']['epochs']:g}"
-                + share(s["early_stopping"]["share_of_planned_epochs"])
+                + percent(s["early_stopping"]["share_of_planned_epochs"])
             ),
         ),
     )
@@ -153,16 +153,26 @@ def search(records: list[dict]) -> Table:
 def winners(records: list[dict]) -> Table:
     found = [s for s in records if s["best"]]
     names = list(dict.fromkeys(n for s in found for n in s["best"]["config"]))
+    varied = [n for n in names if len({str(v) for v in _values(records, n)}) > 1]
+    same = "; ".join(
+        f"{n} {setting(found[0]['best']['config'].get(n))}" for n in names if n not in varied
+    )
     return table(
         "winners",
         "search",
         "Winners' settings",
-        "As frozen for the confirmation.",
+        "As frozen for the confirmation; settings that were searched or differ between arms."
+        + (f" The same in every trial of every arm: {same}." if same else ""),
         found,
         ("Arm", lambda s: s["arm"]),
         ("#Trial", lambda s: str(s["best"]["trial"])),
-        *[("#" + n, lambda s, n=n: setting(s["best"]["config"].get(n))) for n in names],
+        *[("#" + n, lambda s, n=n: setting(s["best"]["config"].get(n))) for n in varied],
+        raw=found,
     )
+
+
+def _values(records: list[dict], name: str) -> list:
+    return [t["config"].get(name) for s in records for t in s["trials"]]
 
 
 def importance(records: list[dict]) -> Table:

@@ -88,8 +88,15 @@ def cost(value: float | None, absent: str = NONE) -> str:
     return absent if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
+def percent(value: float | None) -> str:
+    return "" if value is None else f" ({100 * value:.0f} %)"
+
+
 def share(value: float | None) -> str:
-    return "" if value is None else f" ({value:.0%})"
+    """A probability; what rounds to a certainty is a limit."""
+    if value is None:
+        return NONE
+    return "< .01" if value < 0.005 else "> .99" if value > 0.995 else f"{value:.2f}".lstrip("0")
 
 
 def setting(value: Any) -> str:

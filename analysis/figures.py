@@ -52,10 +52,15 @@ def forest(report: dict) -> Drawing | None:
     """Mean differences with their intervals; the margin is shaded."""
     rows = [c for c in report["comparisons"] if c["ci_low"] is not None]
     declared = [c for c in rows if c["declared"]]
-    rows = (declared or rows)[:MOST_FOREST_ROWS]
-    rows = [c for c in rows if words.is_percent(c["metric"]) == words.is_percent(rows[0]["metric"])]
-    if not rows:
+    every = declared or rows
+    if not every:
         return None
+    # One axis has one unit.
+    rows = [
+        c for c in every if words.is_percent(c["metric"]) == words.is_percent(every[0]["metric"])
+    ]
+    rows = rows[:MOST_FOREST_ROWS]
+    left = len(every) - len(rows)
     figure = Figure(figsize=(WIDTH, 1.0 + 0.52 * len(rows)))
     axes = figure.subplots()
     margin = rows[0]["margin"]
@@ -103,7 +108,8 @@ def forest(report: dict) -> Drawing | None:
         "Mean paired difference with its 95 % interval, one row per "
         + ("declared claim." if declared else "pair of arms (exploratory).")
         + shaded
-        + " Filled: better or worse; grey: equivalent; open: undecided.",
+        + " Filled: better or worse; grey: equivalent; open: undecided."
+        + (f" {left} more are in the tables." if left else ""),
         "Forest plot. " + alt + ".",
         figure,
     )

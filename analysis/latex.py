@@ -1,12 +1,18 @@
-"""How is a table set in LaTeX? booktabs, and every cell escaped.
+"""How are texts and tables set in LaTeX? booktabs, and every cell escaped.
 
-A table needs `\\usepackage{booktabs}` and compiles with pdflatex under UTF-8 input.
+A table needs `\\usepackage{array,booktabs,graphicx,textcomp}` and compiles with pdflatex under
+UTF-8 input and T1 fonts.
 """
 
 from __future__ import annotations
 
+import unicodedata
+
 from analysis.tables import Table
 
+# A float of more rows does not fit on a page; rows of several lines are taller.
+MOST_ROWS, MOST_WRAPPED_ROWS = 40, 24
+LONGEST_LINE = 16  # characters
 SPECIAL = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -27,53 +33,103 @@ SPECIAL = {
     "−": r"$-$",
     "–": "--",
     "—": "---",
+    "←": r"$\leftarrow$",
     "→": r"$\rightarrow$",
     "±": r"$\pm$",
     "≤": r"$\leq$",
     "≥": r"$\geq$",
+    "≠": r"$\neq$",
+    "≈": r"$\approx$",
+    "∞": r"$\infty$",
     "…": r"\dots{}",
     "×": r"$\times$",
     "·": r"$\cdot$",
-    "²": r"$^2$",
-    "τ": r"$\tau$",
-    "δ": r"$\delta$",
-    "ε": r"$\varepsilon$",
-    "α": r"$\alpha$",
-    "β": r"$\beta$",
-    "⁺": r"$^+$",
-    "⁻": r"$^-$",
     "’": "'",
     "‘": "`",
     "“": "``",
     "”": "''",
+    "ς": r"$\varsigma$",
 }
+SMALL = "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda mu nu xi o pi rho"
+SPECIAL |= {
+    letter: "o" if name == "o" else rf"$\{name}$"
+    for letter, name in zip(
+        "αβγδεζηθικλμνξοπρστυφχψω",
+        [*SMALL.split(), *["sigma", "tau", "upsilon", "varphi", "chi", "psi", "omega"]],
+        strict=True,
+    )
+}
+CAPITALS = "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
+SPECIAL |= {
+    letter: rf"$\{name}$" for letter, name in zip("ΓΔΘΛΞΠΣΥΦΨΩ", CAPITALS.split(), strict=True)
+}
+# The other capitals look as in Latin, and TeX has no others.
+SPECIAL |= dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧ", "ABEZHIKMNOPTX", strict=True))
+# Letters up to U+017F that T1 fonts lack; the soft hyphen is none.
+NOT_IN_T1 = frozenset("ĦħĸĿŀŉŦŧſ\u00ad")
 
 
-def escape(text: str) -> str:
+def escape(text: object) -> str:
     """Text that LaTeX prints as it stands; glyphs that pdflatex lacks become code points."""
-    return "".join(_escape_one(character) for character in text)
+    plain = unicodedata.normalize("NFC", str(text))
+    # Two hyphens or commas in a row would become one other sign.
+    return "".join(
+        _escape_one(character)
+        + ("{}" if character in "-," and plain[i + 1 : i + 2] == character else "")
+        for i, character in enumerate(plain)
+    )
 
 
-def table(table_: Table, *, label: str | None = None) -> str:
-    """A floating booktabs table with caption and label."""
-    align = "".join("r" if numeric else "l" for numeric in table_.numeric)
+def table(table_: Table) -> str:
+    """Floating booktabs tables with caption and label, no wider than the text."""
+    columns = [_column(table_, at) for at in range(len(table_.columns))]
+    most = MOST_ROWS if all(len(column) == 1 for column in columns) else MOST_WRAPPED_ROWS
+    parts = [table_.rows[i : i + most] for i in range(0, len(table_.rows), most)]
+    floats = [
+        _float(
+            table_,
+            columns,
+            rows,
+            f" ({number} of {len(parts)})" if len(parts) > 1 else "",
+            number == 1,
+        )
+        for number, rows in enumerate(parts, 1)
+    ]
+    return "\n".join(["% needs \\usepackage{array,booktabs,graphicx,textcomp}", *floats]) + "\n"
+
+
+def _float(table_: Table, columns: list[str], rows: list, part: str, first: bool) -> str:
+    caption = escape(table_.title + part + ".")
     lines = [
-        "% needs \\usepackage{booktabs} and \\usepackage{textcomp}",
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{escape(table_.title)}. {escape(table_.note)}}}",
-        rf"\label{{tab:{label or table_.name}}}",
+        rf"\caption{{{caption} {escape(table_.note)}}}" if first else rf"\caption{{{caption}}}",
+        *([rf"\label{{tab:{table_.name}}}"] if first else []),
         r"\footnotesize",
-        rf"\begin{{tabular}}{{{align}}}",
+        r"\setlength{\tabcolsep}{4pt}",
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+        rf"\begin{{tabular}}{{{''.join(columns)}}}",
         r"\toprule",
         " & ".join(map(escape, table_.columns)) + r" \\",
         r"\midrule",
-        *(" & ".join(_cell(cell) for cell in row) + r" \\" for row in table_.rows),
+        *(" & ".join(_cell(cell) for cell in row) + r" \\" for row in rows),
         r"\bottomrule",
-        r"\end{tabular}",
+        r"\end{tabular}}",
         r"\end{table}",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
+
+
+def _column(table_: Table, at: int) -> str:
+    """Figures flush right; long texts in about two lines, none shorter than their longest word."""
+    if table_.numeric[at]:
+        return "r"
+    cells = [row[at] for row in table_.rows]
+    longest = max(map(len, cells), default=0)
+    if longest <= LONGEST_LINE:
+        return "l"
+    word = max(len(word) for cell in cells for word in cell.split())
+    return rf">{{\raggedright\arraybackslash}}p{{{0.6 * max(12, word, longest / 2):.1f}em}}"
 
 
 def _cell(text: str) -> str:
@@ -87,9 +143,13 @@ def _escape_one(character: str) -> str:
         return SPECIAL[character]
     if character.isspace():
         return " "
-    # T1 and inputenc know the Latin letters up to U+017F.
     if ord(character) < 0x20 or ord(character) == 0x7F:
         return ""
-    if ord(character) < 0x7F or (0xC0 <= ord(character) <= 0x17F):
+    if ord(character) < 0x7F or (0xA1 <= ord(character) <= 0x17F and character not in NOT_IN_T1):
         return character
+    raised = {"<super>": "textsuperscript", "<sub>": "textsubscript"}
+    kind, _, points = unicodedata.decomposition(character).partition(" ")
+    if kind in raised:
+        base = "".join(_escape_one(chr(int(point, 16))) for point in points.split())
+        return rf"\{raised[kind]}{{{base}}}"
     return rf"\texttt{{U+{ord(character):04X}}}"

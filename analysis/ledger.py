@@ -33,6 +33,7 @@ PHASES = (*SEARCHED, "confirm")
 STATUSES = ("planned", "running", "finished", "stopped", "diverged", "failed")
 # Budgets of two arms that differ by more than this are flagged on the report's first screen.
 TOLERATED = 0.05
+_STOPPED = " As many were planned for both; stopped or broken trials left theirs unspent."
 
 
 def read_runs(source: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
@@ -149,9 +150,14 @@ def budget_warnings(rows: list[dict]) -> list[str]:
         if gap > TOLERATED:
             found.append(
                 f"Unequal budgets: {most} had {amounts[most]:g} {what}, "
-                f"{least} {amounts[least]:g} ({gap:.0%} fewer)."
+                f"{least} {amounts[least]:g} ({100 * gap:.0f} % fewer)."
+                + (_STOPPED if key == "search_epochs" and _planned_alike(rows) else "")
             )
     return found
+
+
+def _planned_alike(rows: list[dict]) -> bool:
+    return len({row["search_planned_epochs"] for row in rows}) == 1
 
 
 def failure_warnings(rows: list[dict]) -> list[str]:

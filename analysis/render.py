@@ -1,6 +1,6 @@
 """How does a report look on a screen, on paper and to a program? Decides nothing.
 
-Writes report.json, report.html, report.md, tables/ and figures/ from the report mapping alone.
+Writes report.json, .html, .md and .tex, tables/ and figures/ from the report mapping alone.
 """
 
 from __future__ import annotations
@@ -8,16 +8,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from analysis import latex, words
 from analysis.figures import draw
+from analysis.paragraphs import paragraphs
 from analysis.style import Drawing, to_pdf, to_svg
 from analysis.tables import Table, tables
 from analysis.verdicts import REASONS
@@ -46,6 +48,9 @@ SYMBOLS = {
 }
 # Shown on the first screen where no claims were declared; the rest stands in the tables.
 MOST_FINDINGS = 12
+FOLD_FROM = 40  # rows of a table that the page shows unasked; more are folded, save on paper
+_CODE = re.compile(r"`\S+`|--[a-z-]+(?: (?:[A-Z]+|[\w.]+=\w+)\b)?")
+_JOINTS = re.compile(r"(?<=[^\W_])([_/])(?=[^\W_])")
 
 
 def render(report: Mapping[str, Any], out: Path) -> None:
@@ -64,6 +69,7 @@ def render(report: Mapping[str, Any], out: Path) -> None:
     _write(out / "report.json", to_json(report))
     _write(out / "report.html", to_html(report, drawings, all_tables, svgs))
     _write(out / "report.md", to_markdown(report, drawings, all_tables))
+    _write(out / "report.tex", to_latex(report, drawings, all_tables))
 
 
 def to_json(report: Mapping[str, Any]) -> str:
@@ -89,7 +95,7 @@ def to_html(
 ) -> str:
     """One self-contained page: style and figures inside, nothing loaded from elsewhere."""
     environment = _environment(autoescape=True)
-    environment.filters["keep"] = _keep_together
+    environment.filters |= {"keep": _keep_together, "code": _code, "breaks": _breaks}
     return environment.get_template("report.html.j2").render(
         **_content(report, drawings, all_tables),
         svgs={name: Markup(svg) for name, svg in svgs.items()},
@@ -105,6 +111,18 @@ def to_markdown(report: Mapping[str, Any], drawings: list[Drawing], all_tables: 
     return text.strip() + "\n"
 
 
+def to_latex(report: Mapping[str, Any], drawings: list[Drawing], all_tables: list[Table]) -> str:
+    """The same content as a LaTeX document, figures from figures/ and tables from tables/."""
+    # LaTeX is full of braces.
+    marks = {"variable_start_string": "<<", "variable_end_string": ">>",
+             "block_start_string": "<%", "block_end_string": "%>",
+             "comment_start_string": "<#", "comment_end_string": "#>"}  # fmt: skip
+    environment = _environment(autoescape=False).overlay(**marks)
+    environment.filters["tex"] = latex.escape
+    template = environment.get_template("report.tex.j2")
+    return template.render(**_content(report, drawings, all_tables))
+
+
 def markdown_escape(text: object) -> str:
     """Text that Markdown and the HTML inside it print as it stands, on one line."""
     escaped = str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -116,6 +134,16 @@ def markdown_escape(text: object) -> str:
 def _keep_together(sentence: str) -> str:
     """No line break inside `p = .03` or `95 %`."""
     return sentence.replace("p = ", "p\u00a0=\u00a0").replace(" %", "\u00a0%")
+
+
+def _code(sentence: str) -> Markup:
+    """Options of a command and words in backticks, set as code that no line break divides."""
+    return Markup(_CODE.sub(lambda found: f"<code>{found[0].strip('`')}</code>", escape(sentence)))
+
+
+def _breaks(text: str) -> Markup:
+    """A name may break where its words end, before it breaks anywhere."""
+    return Markup(_JOINTS.sub(r"\1<wbr>", str(escape(text))))
 
 
 def _content(report, drawings, all_tables) -> dict[str, Any]:
@@ -138,22 +166,13 @@ def _content(report, drawings, all_tables) -> dict[str, Any]:
             }
             for c in findings[:MOST_FINDINGS]
         ],
+        "fold_from": FOLD_FROM,
         "findings_left": max(0, len(findings) - MOST_FINDINGS),
-        "no_importance": _no_importance(report["search"]),
-        "provenance_rows": _flatten(report["provenance"]),
+        "paragraphs": {key: paragraphs(report, key) for key, _ in SECTIONS},
+        "provenance_rows": [*_flatten(report["provenance"]), *report["versions"].items()],
         "p": words.p_number,
         "number": words.number,
-        "early_minus_late": words.early_minus_late,
     }
-
-
-def _no_importance(searched: list[dict]) -> list[tuple[str, str]]:
-    """Reasons for there being none, each with its arms."""
-    arms: dict[str, list[str]] = {}
-    for s in searched:
-        if s["importance"]["reason"]:
-            arms.setdefault(s["importance"]["reason"], []).append(s["arm"])
-    return [(why, ", ".join(names)) for why, names in arms.items()]
 
 
 def _design_rows(design: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from analysis import words
+from analysis.cells import score
 from analysis.style import (
     GREY,
     PALE,
@@ -160,12 +161,13 @@ def parallel(report: dict) -> Drawing | None:
         panel.text(x, 1.04, high, ha="center", va="bottom", fontsize=7.5, color=GREY)
         panel.axvline(x, color=PALE, linewidth=0.8, zorder=0)
     metric = arms[0]["metric"]
+    shown = metric + (" (%)" if words.is_percent(metric) else "")
     for value, y, side in ((bottom, -0.05, "top"), (top, 1.04, "bottom")):
         panel.text(
-            len(settings), y, words.number(value), ha="center", va=side, fontsize=7.5, color=GREY
+            len(settings), y, score(value, metric), ha="center", va=side, fontsize=7.5, color=GREY
         )
     panel.set_xticks(
-        range(len(settings) + 1), [*(short(n, 16) for n in settings), short(metric, 16)]
+        range(len(settings) + 1), [*(short(n, 16) for n in settings), short(shown, 20)]
     )
     panel.tick_params(axis="x", length=0, pad=14)
     panel.set_yticks([])
@@ -177,7 +179,7 @@ def parallel(report: dict) -> Drawing | None:
         "search",
         "Complete trials, setting by setting",
         "A line per complete trial; thick: each arm's winner. A line runs straight past a setting"
-        " that its arm does not have.",
+        " that its arm does not have." + _left_out(report),
         f"Parallel coordinates of {', '.join(settings)} and {metric}.",
         figure,
     )
@@ -185,8 +187,19 @@ def parallel(report: dict) -> Drawing | None:
 
 def _settings(report: dict) -> list[str]:
     """Settings that vary within an arm; what differs between arms alone was not searched."""
-    found = dict.fromkeys(name for s in report["search"] for name in _varying(s))
-    return list(found)[:MOST_SETTINGS]
+    return _all_settings(report)[:MOST_SETTINGS]
+
+
+def _all_settings(report: dict) -> list[str]:
+    return list(dict.fromkeys(name for s in report["search"] for name in _varying(s)))
+
+
+def _left_out(report: dict) -> str:
+    """What is not drawn, in words."""
+    settings = len(_all_settings(report)) - MOST_SETTINGS
+    arms = len(report["search"]) - MOST_ARMS
+    found = [f"{n} more {what}" for n, what in ((settings, "settings"), (arms, "arms")) if n > 0]
+    return f" Not drawn: {' and '.join(found)}." if found else ""
 
 
 def _varying(arm: dict) -> list[str]:

@@ -95,7 +95,7 @@ def legend(figure: Figure, panel: Axes) -> None:
 
 def percent_axis(axis) -> None:
     """Show fractions as percent."""
-    axis.set_major_formatter(lambda value, _: f"{100 * value:.4g}")
+    axis.set_major_formatter(lambda value, _: f"{100 * value:.4g}".replace("-", "\u2212"))
 
 
 def short(name: str, most: int = 22) -> str:

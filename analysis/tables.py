@@ -19,7 +19,16 @@ from analysis.budget_tables import (
 )
 from analysis.cells import Table
 from analysis.metric import metric_order
-from analysis.result_tables import arms, comparisons, dropped, effects, omnibus, seeds, training
+from analysis.result_tables import (
+    arms,
+    comparisons,
+    dropped,
+    effects,
+    omnibus,
+    other_tests,
+    seeds,
+    training,
+)
 
 
 def tables(report: dict[str, Any]) -> list[Table]:
@@ -32,6 +41,7 @@ def tables(report: dict[str, Any]) -> list[Table]:
         comparisons("comparisons", "Declared comparisons", declared),
         comparisons("exploratory", "All other pairs of arms (exploratory)", others),
         effects(report["comparisons"]),
+        other_tests(report["comparisons"]),
         arms(report["arms"], seeds_at),
         *every_seed,
         training(report["training_helps"]),

@@ -89,13 +89,13 @@ def _why_not(
     if len(space) < 2:
         return "fewer than two settings were searched"
     if not endings:
-        return "the records of its trials are not in the study's folder"
+        return "the records of the trials are not in the study's folder"
     if found["trials"] < FEWEST:
-        return f"it has {found['trials']} trials that can be judged; {FEWEST} are needed"
+        return f"{found['trials']} trials can be judged; {FEWEST} are needed"
     if found["epoch"] is None:
-        return "its trials have no epoch in common"
+        return "the trials have no epoch in common"
     if (scores >= np.sort(scores)[-found["top"]]).all():
-        return "too many of its trials have the same score"
+        return "too many trials have the same score"
     return None
 
 

@@ -198,7 +198,7 @@ def test_unequal_budgets_are_flagged(study):
     runs = study["runs"]
     fewer = runs.drop(runs[(runs["phase"] == "search") & (runs["arm"] == "plain")].index[:2])
     report = analyse(study["results"], plan=study["plan"], runs=fewer)
-    assert any("10 planned search trials, plain 8 (20% fewer)" in w for w in report["warnings"])
+    assert any("10 planned search trials, plain 8 (20 % fewer)" in w for w in report["warnings"])
 
 
 def test_a_seed_of_the_search_is_no_confirmation(study):

@@ -17,7 +17,13 @@ from analysis.links import mlflow_run
 from analysis.report import main, one_line_verdicts, write_report
 from analysis.words import difference, number, p_number
 
-NASTY = ["<script>alert(1)</script>", "a & b_c 100% $x$ #1", "q\"u'o`te\\{}~^", "emoji 🚀 | *md*"]
+NASTY = [
+    "<script>alert(1)</script>",
+    "a & b_c 100% $x$ #1",
+    "q\"u'o`te\\{}~^",
+    "emoji 🚀 | *md*",
+    "τ⁺ = 0.1, β₂ → ħ∞ñ --x,,y",
+]
 FORBIDDEN = ("no difference", "trend towards significance", "p = 0", "p\u00a0=\u00a00")
 
 
@@ -196,9 +202,10 @@ def test_nasty_names_are_escaped_in_markdown(nasty):
 def test_nasty_names_are_escaped_in_latex(nasty):
     for file in (nasty[0] / "tables").glob("*.tex"):
         text = file.read_text(encoding="utf-8")
-        text.encode("latin-1", "strict")
+        text.encode("latin-1", "strict")  # pdflatex has fonts for it
         body = text[text.index(r"\midrule") : text.index(r"\bottomrule")]
-        columns = len(re.search(r"\\begin\{tabular\}\{([lr]+)\}", text)[1])
+        spec = re.search(r"\\begin\{tabular\}\{(.+)\}$", text, flags=re.M)[1]
+        columns = len(re.findall(r"[lr]|p\{[\d.]+em\}", re.sub(r">\{.*?\}", "", spec)))
         for line in filter(None, body.split("\n")[1:]):
             assert line.endswith(r" \\")
             assert len(re.findall(r"(?<!\\)&", line)) == columns - 1
@@ -208,13 +215,26 @@ def test_nasty_names_are_escaped_in_latex(nasty):
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no TeX here; parsed instead")
-def test_tables_compile_with_pdflatex(nasty, tmp_path):
-    tables = "\n".join(rf"\input{{{p}}}" for p in sorted((nasty[0] / "tables").glob("*.tex")))
-    (tmp_path / "t.tex").write_text(
-        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{booktabs,textcomp}"
-        f"\\begin{{document}}{tables}\\end{{document}}"
-    )
-    subprocess.run(["pdflatex", "-halt-on-error", "t.tex"], cwd=tmp_path, check=True)
+@pytest.mark.parametrize("which", ["whole", "nasty"])
+def test_the_latex_report_compiles_and_no_table_is_cut_off(which, request, tmp_path):
+    out = request.getfixturevalue(which)[0]
+    command = ["pdflatex", "-halt-on-error", f"-output-directory={tmp_path}", "report.tex"]
+    ended = subprocess.run(command, cwd=out, capture_output=True, check=False)
+    log = ended.stdout.decode(errors="replace")
+    assert ended.returncode == 0, log[-2000:]
+    assert not re.findall(r"too large for page|Overfull \\vbox.*", log)
+    widths = map(float, re.findall(r"Overfull \\hbox \((\d+\.\d+)pt too wide\)", log))
+    assert max(widths, default=0) < 5  # points, a third of a millimetre each
+
+
+def test_the_latex_report_has_every_answer_figure_and_table(whole):
+    text = (whole[0] / "report.tex").read_text(encoding="utf-8")
+    for claim in whole[1]["claims"]:
+        assert latex.escape(claim["sentence"]) in text
+    for folder, suffix, command in (("figures", "pdf", "includegraphics[width=\\linewidth]"),
+                                    ("tables", "tex", "input")):  # fmt: skip
+        for file in (whole[0] / folder).glob(f"*.{suffix}"):
+            assert f"\\{command}{{{folder}/{file.name}}}" in text
 
 
 def test_file_names_hold_no_arm_names(nasty):
@@ -224,6 +244,9 @@ def test_file_names_hold_no_arm_names(nasty):
 def test_latex_prints_what_it_can_and_names_what_it_cannot():
     assert latex.escape("50% of a_b & <c>") == r"50\% of a\_b \& \textless{}c\textgreater{}"
     assert latex.escape("🚀") == r"\texttt{U+1F680}"
+    assert latex.escape("τ⁺ₙ") == r"$\tau$\textsuperscript{+}\textsubscript{n}"
+    assert latex.escape("--resume") == "-{}-resume"
+    assert latex.escape("e\u0301") == "é"
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_a_diverged_trial_is_a_bad_one_and_a_failed_one_is_none():
     ("endings", "space", "reason"),
     [
         ([], SPACE, "not in the study's folder"),
-        (planted(9), SPACE, "9 trials that can be judged; 10 are needed"),
+        (planted(9), SPACE, "9 trials can be judged; 10 are needed"),
         (planted(), {"temperature": SPACE["temperature"]}, "fewer than two settings"),
         ([ending(i, drawn(i), [0.0, 0.5]) for i in range(12)], SPACE, "the same score"),
         ([ending(i, drawn(i), [0.0], "diverged") for i in range(12)], SPACE, "no epoch in common"),
