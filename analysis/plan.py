@@ -74,6 +74,8 @@ def read_plan(source: str | Path | Mapping | None, **overrides: float | None) ->
     mapping = _load(source)
     if mapping is None:
         return Plan(**_checked(given, "arguments"))
+    for name in ("arms", "conditions"):
+        _section(mapping, name, where, list | Mapping)
     faults = check_claims(mapping)
     if faults:
         lines = [
@@ -95,10 +97,10 @@ def read_plan(source: str | Path | Mapping | None, **overrides: float | None) ->
         for key in ("alpha", "margin")
         if key in given and given[key] != declared.get(key, 0.05 if key == "alpha" else None)
     )
-    confirm = mapping.get("confirm") or {}
+    confirm = _section(mapping, "confirm", where)
     seeds = confirm.get("seeds")
     looks = mapping.get("looks", 1)
-    search = mapping.get("search") or {}
+    search = _section(mapping, "search", where)
     conditions = condition_names(mapping)
     return Plan(
         name=mapping.get("name"),
@@ -124,6 +126,18 @@ def read_plan(source: str | Path | Mapping | None, **overrides: float | None) ->
 def _first(metric: str | list | None) -> str | None:
     """Of several metrics of a search the first one, by which its winners were chosen."""
     return metric[0] if isinstance(metric, list) else metric
+
+
+def _section(mapping: Mapping, name: str, where: str, kind: Any = Mapping) -> Any:
+    section = mapping.get(name) or {}
+    if not isinstance(section, kind):
+        raise TableError(
+            f"{name} is {section!r}",
+            where=where,
+            allowed=f"a mapping, as in docs/study.md, or no {name}",
+            try_="pass the study.yaml of the study",
+        )
+    return section
 
 
 def _load(source: str | Path | Mapping | None) -> Mapping | None:

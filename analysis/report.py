@@ -20,9 +20,10 @@ import pandas as pd
 from analysis import ledger
 from analysis.assemble import assemble, clean
 from analysis.command import run
-from analysis.plan import read_plan
+from analysis.metric import is_accuracy
+from analysis.plan import Plan, read_plan
 from analysis.render import render
-from analysis.table import TableError, read_results
+from analysis.table import Results, TableError, read_results
 
 
 def write_report(
@@ -99,7 +100,24 @@ def analyse(
         failures=ledger.failures(table_of_runs),
         searched=ledger.searched_seeds(table_of_runs),
     )
+    _check_units(checked, declared)
     return assemble(checked, declared, table_of_runs, clean(dict(provenance or {})), importance)
+
+
+def _check_units(results: Results, plan: Plan) -> None:
+    """A margin or chance level above 1 is a slip where every score is an accuracy."""
+    final = results.final if len(results.final) else results.curves
+    if not len(final) or not all(map(is_accuracy, plan.metrics or final["metric"].unique())):
+        return
+    for name in ("margin", "chance"):
+        value = getattr(plan, name)
+        if value is not None and not 0 <= value <= 1:
+            raise TableError(
+                f"{name} is {value:g}, and accuracies are fractions; is it in percent?",
+                where="arguments or plan",
+                allowed="a number in [0, 1]",
+                try_=f"{value / 100:g}, or --percent if the accuracies stand in percent too",
+            )
 
 
 def one_line_verdicts(report: Mapping[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ what it would have to guess about, and marks rows that no verdict may rest on.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -82,13 +83,20 @@ def read_table(source: str | Path | pd.DataFrame, *, what: str = "results") -> p
             try_="check the path; a study writes results.csv and runs.csv into its folder",
         )
     try:
-        if path.suffix.lower() in (".parquet", ".pq"):
+        if _is_parquet(path):
             return pd.read_parquet(path).reset_index(drop=True)
         # Text first: an arm called `NA` or `0.10` keeps its name.
         return pd.read_csv(path, dtype=str, keep_default_na=False, skipinitialspace=True)
     except pd.errors.EmptyDataError:
         raise _empty(str(path)) from None
-    except (pd.errors.ParserError, UnicodeDecodeError, OSError, ValueError) as error:
+    except UnicodeDecodeError as error:
+        raise TableError(
+            f"not UTF-8 text (byte {error.start} is 0x{error.object[error.start]:02x})",
+            where=str(path),
+            allowed="UTF-8 CSV with a header line, or Parquet",
+            try_="export it as UTF-8; a Parquet file must be called *.parquet",
+        ) from None
+    except (pd.errors.ParserError, OSError, ValueError) as error:
         raise TableError(
             f"not readable as a table ({str(error).splitlines()[0]})",
             where=str(path),
@@ -118,7 +126,7 @@ def read_results(
     """
     raw = read_table(source)
     where = source if isinstance(source, str | Path) else "results table"
-    at = _locator(str(where), is_csv=not isinstance(source, pd.DataFrame))
+    at = _locator(source)
     notes = _check_columns(raw, str(where))
     if raw.empty:
         raise _empty(str(where))
@@ -173,9 +181,17 @@ def _empty(where: str) -> TableError:
     )
 
 
-def _locator(where: str, *, is_csv: bool) -> Callable[[int], str]:
-    # Line 1 of a CSV is its header; a frame is addressed by row number.
-    return lambda row: f"{where}:{row + 2}" if is_csv else f"{where}, row {row}"
+def _locator(source: str | Path | pd.DataFrame) -> Callable[[int], str]:
+    # Line 1 of a CSV is its header; what has no lines is addressed by row number, from 0.
+    if isinstance(source, pd.DataFrame):
+        return lambda row: f"results table, row {row}"
+    if _is_parquet(Path(source)):
+        return lambda row: f"{source}, row {row}"
+    return lambda row: f"{source}:{row + 2}"
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in (".parquet", ".pq")
 
 
 def _check_columns(raw: pd.DataFrame, where: str) -> list[str]:
@@ -196,7 +212,11 @@ def _check_columns(raw: pd.DataFrame, where: str) -> list[str]:
             f"no column {', '.join(map(repr, missing))}; there are {', '.join(map(repr, raw))}",
             where=where,
             allowed=", ".join(known),
-            try_="one row per arm, condition, seed and metric, with its value",
+            try_=(
+                "separate the cells by commas"
+                if len(raw.columns) == 1 and re.search("[;\t]", unknown[0] if unknown else "")
+                else "one row per arm, condition, seed and metric, with its value"
+            ),
         )
     if not unknown:
         return []
@@ -236,9 +256,10 @@ def _numbers(raw: pd.DataFrame, column: str, at, *, needed: bool = False) -> pd.
     wrong = ~np.isfinite(numbers) & (needed | ~blank)
     if wrong.any():
         row = wrong.index[wrong][0]
-        shown = "empty" if blank[row] else repr(cells[row])
+        shown = "empty" if blank[row] else repr(str(cells[row]))
+        more = f" (and {int(wrong.sum()) - 1} more cells)" if wrong.sum() > 1 else ""
         raise TableError(
-            f"{column} is {shown} ({int(wrong.sum())} such cells)",
+            f"{column} is {shown}{more}",
             where=at(row),
             allowed="a finite number" + ("" if needed else ", or an empty cell"),
             try_="mark a run that broke with status diverged or failed, or drop the row",
@@ -278,6 +299,13 @@ def _set_failures_aside(frame, status, known):
 def _check_accuracies(frame: pd.DataFrame, at, *, percent: bool) -> pd.DataFrame:
     named = frame["metric"].map({m: is_accuracy(m) for m in pd.unique(frame["metric"])})
     accuracy = named.astype(bool) | frame["total"].notna()
+    if percent and accuracy.any() and frame.loc[accuracy, "value"].max() <= 1:
+        raise TableError(
+            "--percent was given, but no accuracy is above 1: they are fractions already",
+            where=at(frame.index[accuracy][0]),
+            allowed="with --percent, accuracies in [0, 100]",
+            try_="leave --percent out",
+        )
     if percent:
         frame = frame.assign(value=frame["value"].where(~accuracy, frame["value"] / 100))
     outside = accuracy & ((frame["value"] < 0) | (frame["value"] > 1))

@@ -149,7 +149,7 @@ class Folder:
                 entries.append(json.loads(line))
             except json.JSONDecodeError:
                 continue
-        return entries
+        return [entry for entry in entries if isinstance(entry, dict)]
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -35,7 +35,7 @@ def report_on(folder: Folder, *, out: Path | None = None) -> dict[str, Any]:
         out: where to; the folder's `report` if not given.
 
     Raises:
-        StudyError: nothing has been confirmed yet.
+        StudyError: nothing has been confirmed yet, or a file is damaged or cannot be written.
     """
     study = folder.load()
     seeds = _seeds(folder.results_csv)
@@ -44,8 +44,8 @@ def report_on(folder: Folder, *, out: Path | None = None) -> dict[str, Any]:
             f"the study `{study.name}` has no results yet: its confirmation has not begun\n"
             "  try: the study.run command that started it, with --resume"
         )
-    folder.note_session(look=True, seeds=seeds)
     try:
+        folder.note_session(look=True, seeds=seeds)
         return write_report(
             folder.results_csv,
             plan=folder.study_yaml,
@@ -56,18 +56,29 @@ def report_on(folder: Folder, *, out: Path | None = None) -> dict[str, Any]:
         )
     except TableError as error:
         raise StudyError(str(error)) from None
+    except OSError as error:
+        raise StudyError(
+            f"{error.filename or out}: the report cannot be written: {error.strerror}\n"
+            "  try: --out with a folder that you may write to"
+        ) from None
 
 
 def _seeds(results: Path) -> list[int]:
     """The seeds of which there is any result."""
     if not results.exists():
         return []
-    with results.open(newline="") as rows:
-        return sorted({int(row["seed"]) for row in csv.DictReader(rows)})
+    try:
+        with results.open(newline="") as rows:
+            return sorted({int(row["seed"]) for row in csv.DictReader(rows)})
+    except (ValueError, KeyError, TypeError, csv.Error):
+        raise StudyError(
+            f"{results} is damaged: it is not what study.run wrote\n"
+            "  try: the study.run command with --resume, which writes it again from the runs"
+        ) from None
 
 
 def _provenance(folder: Folder) -> dict[str, Any]:
-    sessions = [entry for entry in folder.session_log() if "session" in entry]
+    sessions = [entry for entry in folder.session_log() if {"at", "command"} <= entry.keys()]
     planned = set(folder.load().confirm.seed_list)
     # A look counts against the verdicts if the plan has grown since: at the planned number of
     # seeds, reading the report any number of times changes nothing.

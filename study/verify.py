@@ -15,6 +15,7 @@ from optuna.trial import FrozenTrial
 from sqlalchemy.exc import SQLAlchemyError
 
 from analysis.report import analyse, differences
+from analysis.table import TableError
 from study.arm import REJECTED
 from study.faults import StudyError
 from study.folder import Folder
@@ -70,13 +71,16 @@ def verify(folder: Folder, provenance: dict[str, Any]) -> list[str]:
         report = json.loads(file.read_text())
     except ValueError:
         return [*found, "report.json: is damaged"]
-    again = analyse(
-        folder.results_csv,
-        plan=folder.study_yaml,
-        runs=folder.runs_csv,
-        provenance=provenance,
-        importance=importances(study, Ledger(folder.path)),
-    )
+    try:
+        again = analyse(
+            folder.results_csv,
+            plan=folder.study_yaml,
+            runs=folder.runs_csv,
+            provenance=provenance,
+            importance=importances(study, Ledger(folder.path)),
+        )
+    except TableError as error:
+        return [*found, f"report.json: cannot be computed again: {str(error).splitlines()[0]}"]
     return found + [f"report.json: {line}" for line in differences(report, again)]
 
 
@@ -143,8 +147,12 @@ def _different_rows(
     """Rows of a table against those computed anew, matched by what says which run they are of."""
     width = columns.index("value") if "epoch" in columns else columns.index("status")
     computed = {tuple(map(str, row[:width])): list(map(str, row)) for row in rows}
-    with file.open(newline="") as table:
-        header, *logged = csv.reader(table)
+    try:
+        with file.open(newline="") as table:
+            header, *logged = [*csv.reader(table)] or [[]]
+    except (UnicodeDecodeError, csv.Error):
+        yield f"{file.name}: is damaged"
+        return
     if header != list(columns):
         yield f"{file.name}:1: has other columns than {', '.join(columns)}"
         return

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.report import main, write_report
+from analysis.report import analyse, main, write_report
 from analysis.table import TableError, read_results
 
 HEADER = "arm,condition,seed,epoch,metric,value\n"
@@ -30,6 +30,7 @@ ROW = "a,clean,1,,test/acc,0.5\n"
         (HEADER + ROW + "a,clean,2,,test/acc,87.5\n", r"is it in percent\?[\s\S]*--percent"),
         (HEADER + ROW + "a,clean,2,,test/acc,-0.5\n", r":3: test/acc is -0\.5, which is no"),
         (HEADER + '"a,clean', "not readable as a table"),
+        ("arm;seed;metric;value\na;1;m;0,5\n", r"no column 'arm'[\s\S]*by commas"),
     ],
 )  # fmt: skip
 def test_a_bad_csv_is_refused_in_one_message(tmp_path, text, match, capsys):
@@ -68,6 +69,67 @@ def test_an_unknown_status_is_refused():
 def test_a_missing_file_is_refused(tmp_path, capsys):
     assert main([str(tmp_path / "none.csv")]) == 2
     assert "is not there" in capsys.readouterr().err
+
+
+def test_text_that_is_not_utf8_is_refused(tmp_path, capsys):
+    (tmp_path / "r.csv").write_bytes("arm,seed,metric,value\ncafé,1,m,0.5\n".encode("latin-1"))
+    assert main([str(tmp_path / "r.csv"), "--out", str(tmp_path / "out")]) == 2
+    assert "not UTF-8 text (byte " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "pq"])
+def test_a_bad_parquet_is_refused_with_its_row(tmp_path, suffix, capsys):
+    file = tmp_path / f"results.{suffix}"
+    frame = pd.DataFrame({"arm": ["a", "a"], "seed": [1, 2], "metric": "test/acc"})
+    for value, told in ((np.inf, "row 1: value is 'inf'"), (np.nan, "row 1: value is empty"),
+                        (61.0, "row 1: test/acc is 61, which is no fraction")):  # fmt: skip
+        frame.assign(value=[0.5, value]).to_parquet(file)
+        assert main([str(file), "--out", str(tmp_path / "out")]) == 2
+        assert told in capsys.readouterr().err
+    frame.assign(vlaue=0.5).to_parquet(file)
+    assert main([str(file)]) == 2
+    assert "rename it to 'value'" in capsys.readouterr().err
+    for broken in (b"", b"arm,seed\n", file.read_bytes()[:-40]):
+        file.write_bytes(broken)
+        assert main([str(file)]) == 2
+        assert "not readable as a table" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--percent"], "fractions already"),
+        (["--chance", "10"], "chance is 10, and accuracies are fractions; is it in percent?"),
+        (["--margin", "50"], "margin is 50, and accuracies are fractions"),
+        (["--margin", "-1"], "margin is -1.0"),
+        (["--margin", "nan"], "margin is nan"),
+        (["--alpha", "2"], "alpha is 2.0"),
+    ],
+)
+def test_options_in_the_wrong_unit_are_asked_about(tmp_path, options, told, capsys):
+    (tmp_path / "r.csv").write_text(HEADER + ROW)
+    assert main([str(tmp_path / "r.csv"), "--out", str(tmp_path / "out"), *options]) == 2
+    shown = capsys.readouterr().err
+    assert told in shown
+    assert "allowed:" in shown
+
+
+def test_a_margin_above_one_is_fine_for_a_loss():
+    frame = pd.DataFrame(
+        {"arm": ["a", "b"], "seed": 1, "metric": "perplexity", "value": [30, 31.0]}
+    )
+    assert analyse(frame, margin=2.0)["design"]["margin"] == 2.0
+
+
+@pytest.mark.parametrize(
+    "plan", ["confirm: 8", "search: x", "arms: 3", "claims: 5", "- 1", "a: [1"]
+)
+def test_a_plan_that_is_none_is_refused(tmp_path, plan, capsys):
+    (tmp_path / "r.csv").write_text(HEADER + ROW)
+    (tmp_path / "p.yaml").write_text(plan + "\n")
+    files = [str(tmp_path / "r.csv"), "--plan", str(tmp_path / "p.yaml")]
+    assert main([*files, "--out", str(tmp_path / "out")]) == 2
+    assert "p.yaml" in capsys.readouterr().err
 
 
 def test_percent_is_divided_only_when_said():

@@ -226,6 +226,23 @@ def raylet(process: subprocess.Popen) -> int:
     return next(int(p) for p in children if Path(f"/proc/{p}/comm").read_text() == "raylet\n")
 
 
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe torn", b"arm,seed\na,x\n"])
+def test_damaged_tables_are_named_and_never_a_traceback(smoke, capsys, tmp_path, content):
+    import shutil
+
+    from study.report import main as report
+
+    for table in ("results.csv", "runs.csv"):
+        shutil.rmtree(tmp_path / "smoke", ignore_errors=True)
+        shutil.copytree(smoke[0], tmp_path / "smoke", ignore=shutil.ignore_patterns("ray"))
+        (tmp_path / "smoke" / table).write_bytes(content)
+        assert report(["smoke", "--storage", str(tmp_path)]) == 2
+        assert report(["smoke", "--storage", str(tmp_path), "--verify"]) == 1
+        shown = capsys.readouterr()
+        assert table in shown.out
+        assert shown.err
+
+
 def test_a_killed_study_resumes_to_the_very_same_results(smoke, home):
     """SIGKILL to Ray's raylet in the search, and to the driver in the confirmation.
 
