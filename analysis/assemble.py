@@ -16,6 +16,7 @@ import pandas as pd
 
 import analysis
 from analysis import claims, controls, cost, curves, ledger, omnibus, power, search, words
+from analysis.absent import absent
 from analysis.claims import Rules
 from analysis.metric import Metric
 from analysis.plan import Plan
@@ -53,6 +54,8 @@ def assemble(
     ids = [claim.id for claim in plan.claims]
     compared = claims.compare(scores, declared, rules, declared=True, ids=ids)
     compared += claims.compare(scores, others, rules, declared=False, ids=[])
+    for record in compared:
+        record["absent"] = absent(record)
     _add_early_minus_late(plan, compared, scores, results)
     shown = _arms(scores, arms, conditions, metrics)
     report = {
@@ -130,15 +133,18 @@ def _arms(scores: Scores, arms, conditions, metrics) -> list[dict]:
                     continue
                 row = {"arm": arm, "condition": condition, "metric": metric}
                 row |= describe(list(values.values()))
-                row["reason"] = (
-                    None
-                    if row["ci_low"] is not None
-                    else ("one seed" if row["n"] < 2 else "constant values")
-                )
+                row["reason"] = _why_not(row)
                 row["seeds"] = list(values)
                 row["values"] = [float(v) for v in values.values()]
                 rows.append(row)
     return rows
+
+
+def _why_not(row: dict) -> str | None:
+    """Why an arm's interval, or failing that its IQM, cannot be had."""
+    if row["ci_low"] is None:
+        return "one seed" if row["n"] < 2 else "constant values"
+    return "no IQM below 4 seeds" if row["iqm"] is None else None
 
 
 def _design(plan, rules, compared, arms, conditions, metrics, looks) -> dict:

@@ -28,7 +28,10 @@ def trade_off(records: list[dict], metric: str | None) -> Table:
         ),
         ("Unit", lambda r: r["unit"]),
         ("#Cost", lambda r: cost(r["cost"])),
-        ("#95 % interval of cost", lambda r: interval(r["cost_ci_low"], r["cost_ci_high"], cost)),
+        (
+            "#95 % interval of cost",
+            lambda r: interval(r["cost_ci_low"], r["cost_ci_high"], cost, r["reason"]),
+        ),
         ("Front", lambda r: "yes" if r["pareto"] else "no"),
         raw=records,
     )

@@ -53,6 +53,7 @@ def trade_off(results: Results, shown: list[dict], runs: pd.DataFrame | None) ->
                     "cost": spent["mean"],
                     "cost_ci_low": spent["ci_low"],
                     "cost_ci_high": spent["ci_high"],
+                    "reason": None if spent["ci_low"] is not None else _why_not(values),
                 }
             )
     for row in rows:
@@ -135,6 +136,10 @@ def median_time(times: np.ndarray, reached: np.ndarray) -> dict[str, float | Non
         "ci_high": high if np.isfinite(high) else None,
         "reason": None,
     }
+
+
+def _why_not(values: np.ndarray) -> str:
+    return "one run" if len(values) < 2 else "the same in every run"
 
 
 def _cost_per_run(results: Results, runs: pd.DataFrame | None) -> dict[str, dict]:

@@ -20,7 +20,7 @@ def comparisons(name: str, title: str, records: list[dict]) -> Table:
         title,
         "Differences are in percentage points for accuracies, as the contrast is written, with"
         " 95 % paired-t intervals. p: two-sided sign-flip test; Holm and TOST p are adjusted within"
-        " this family.",
+        " this family; – where no margin applies.",
         records,
         *([("Claim", lambda c: c["claim"])] if any(c["claim"] for c in records) else []),
         ("Contrast", lambda c: f"{c['b']} − {c['a']}"),

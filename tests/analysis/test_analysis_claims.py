@@ -214,3 +214,22 @@ def test_a_changed_number_is_found_and_the_same_report_agrees(study):
     assert differences(old, new) == []
     new["comparisons"][0]["mean_difference"] += 1e-6
     assert differences(old, new)[0].startswith("comparisons[0].mean_difference: ")
+
+
+@pytest.mark.parametrize("scores", [
+    {"a": noisy(0.6, seed=1), "b": noisy(0.65, seed=2)}, {"a": [0.5] * 8, "b": [0.5] * 8},
+    {"a": [0.5], "b": [0.6]}, {"a": noisy(0.6, 3), "b": [0.5] * 3}, {"a": [0.5] * 8},
+    {"a": noisy(0.6, 16, seed=1), "b": noisy(0.6, 16, seed=3)},
+])  # fmt: skip
+@pytest.mark.parametrize("margin", [None, 0.01])
+def test_every_number_that_is_missing_has_its_reason(scores, margin):
+    report = analyse(table_of(scores), margin=margin)
+    wanted = {"mean_difference", "ci_low", "ci_high", "p_value", "p_t", "p_wilcoxon", "p_tost",
+              "p_tost_adjusted", "dz", "dz_ci", "a12", "cliffs_delta", "win_rate"}  # fmt: skip
+    for c in report["comparisons"]:
+        missing = {name for name in wanted if c[name] is None or c[name] == [None, None]}
+        assert missing <= set(c["absent"])
+        assert all(c[name] in (None, [None, None]) for name in c["absent"])
+        assert all(len(why) > 6 for why in c["absent"].values())
+    for a in report["arms"]:
+        assert None not in (a["ci_low"], a["sd"], a["iqm"]) or a["reason"]
