@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
         ("augmentations.py", ["--batch", "16", "--repeats", "1"], 4),
         ("training.py", ["--images", "128", "--repeats", "1", "--workers", "0"], 2),
         ("seeds_together.py", ["--batch", "4", "--seeds", "2", "--repeats", "1"], 1),
+        ("report.py", ["--size", "2", "2", "4", "3"], 1),
     ],
 )
 def test_a_benchmark_prints_its_table(script: str, options: list[str], rows: int):
