@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from analysis import words
 from analysis.style import (
@@ -43,6 +44,7 @@ def learning(report: dict) -> Drawing | None:
             _band(panel, arm["epochs"], arm["low"], arm["high"], style["color"])
         panel.set_title(facet(entry["condition"]))
         panel.set_xlabel("epoch")
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         if words.is_percent(metric):
             percent_axis(panel.yaxis)
     for panel in panels[::2]:
@@ -93,6 +95,7 @@ def advantage(report: dict) -> Drawing | None:
             panel.plot(*zip(*apart, strict=True), "o", color=style["color"], markersize=4)
         panel.set_title(f"{short(pair['b'], 16)} − {short(pair['a'], 16)}{_after(entry)}")
         panel.set_xlabel("epoch")
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         if words.is_percent(entry["metric"]):
             percent_axis(panel.yaxis)
         described.append(

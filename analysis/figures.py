@@ -34,7 +34,7 @@ from analysis.style import (
     short,
 )
 
-MOST_FOREST_ROWS = 30
+MOST_FOREST_ROWS, MOST_EXPLORATORY_ROWS = 30, 12
 MOST_METRICS = 4
 
 
@@ -59,7 +59,7 @@ def forest(report: dict) -> Drawing | None:
     rows = [
         c for c in every if words.is_percent(c["metric"]) == words.is_percent(every[0]["metric"])
     ]
-    rows = rows[:MOST_FOREST_ROWS]
+    rows = rows[: MOST_FOREST_ROWS if declared else MOST_EXPLORATORY_ROWS]
     left = len(every) - len(rows)
     figure = Figure(figsize=(WIDTH, 1.0 + 0.52 * len(rows)))
     axes = figure.subplots()

@@ -169,7 +169,10 @@ def _content(report, drawings, all_tables) -> dict[str, Any]:
         "fold_from": FOLD_FROM,
         "findings_left": max(0, len(findings) - MOST_FINDINGS),
         "paragraphs": {key: paragraphs(report, key) for key, _ in SECTIONS},
-        "provenance_rows": [*_flatten(report["provenance"]), *report["versions"].items()],
+        "provenance_rows": [
+            *_flatten(report["provenance"]),
+            *((f"report written with {name}", v) for name, v in report["versions"].items()),
+        ],
         "p": words.p_number,
         "number": words.number,
     }
@@ -187,7 +190,7 @@ def _design_rows(design: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Margin δ", "none declared" if design["margin"] is None else f"{design['margin']:g}"),
         ("Chance level", "none given" if design["chance"] is None else f"{design['chance']:g}"),
         ("Primary test", design["primary_test"]),
-        ("Correction", f"{design['correction']} over {design['family_size']} comparisons"),
+        ("Correction", f"{design['correction']}, over a family of {design['family_size']}"),
         ("Smallest p that can be reached", words.p_number(design["p_min"])),
         ("Seeds that the family needs", str(design["seeds_needed"])),
         ("Smallest d_z found with 80 % power", words.number(design["minimum_detectable_dz"], 2)),

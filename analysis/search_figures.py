@@ -48,7 +48,7 @@ def expected_best(report: dict) -> Drawing | None:
     panel.set_ylabel(f"expected best {metric}" + (" (%)" if words.is_percent(metric) else ""))
     if words.is_percent(metric):
         percent_axis(panel.yaxis)
-    panel.legend(loc="lower right", fontsize=8)
+    panel.legend(loc="best", fontsize=8)
     alt = listed(
         [
             f"{s['arm']}: {words.number(s['expected_best'][0])} after 1, "

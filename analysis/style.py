@@ -99,8 +99,14 @@ def percent_axis(axis) -> None:
 
 
 def short(name: str, most: int = 22) -> str:
-    """A name that fits under a tick; the tables have it in full."""
-    return name if len(name) <= most else name[: most - 1] + "…"
+    """A name that fits under a tick; the tables have it in full.
+
+    Both ends stay: arms of a grid differ at the end.
+    """
+    if len(name) <= most:
+        return name
+    head = (most - 1) // 2
+    return f"{name[:head]}…{name[head + 1 - most :]}"
 
 
 def facet(condition: str) -> str:

@@ -15,6 +15,7 @@ from known_truth import noisy, table_of
 from analysis import latex
 from analysis.links import mlflow_run
 from analysis.report import main, one_line_verdicts, write_report
+from analysis.style import short
 from analysis.words import difference, number, p_number
 
 NASTY = [
@@ -215,7 +216,7 @@ def test_nasty_names_are_escaped_in_latex(nasty):
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no TeX here; parsed instead")
-@pytest.mark.parametrize("which", ["whole", "nasty"])
+@pytest.mark.parametrize("which", ["whole", "nasty", "many"])
 def test_the_latex_report_compiles_and_no_table_is_cut_off(which, request, tmp_path):
     out = request.getfixturevalue(which)[0]
     command = ["pdflatex", "-halt-on-error", f"-output-directory={tmp_path}", "report.tex"]
@@ -231,10 +232,10 @@ def test_the_latex_report_has_every_answer_figure_and_table(whole):
     text = (whole[0] / "report.tex").read_text(encoding="utf-8")
     for claim in whole[1]["claims"]:
         assert latex.escape(claim["sentence"]) in text
-    for folder, suffix, command in (("figures", "pdf", "includegraphics[width=\\linewidth]"),
+    for folder, suffix, command in (("figures", "pdf", "includegraphics"),
                                     ("tables", "tex", "input")):  # fmt: skip
-        for file in (whole[0] / folder).glob(f"*.{suffix}"):
-            assert f"\\{command}{{{folder}/{file.name}}}" in text
+        shown = re.findall(rf"\\{command}(?:\[.*?\])?\{{{folder}/(.+?)\}}", text)
+        assert sorted(shown) == sorted(p.name for p in (whole[0] / folder).glob(f"*.{suffix}"))
 
 
 def test_file_names_hold_no_arm_names(nasty):
@@ -255,6 +256,27 @@ def test_latex_prints_what_it_can_and_names_what_it_cannot():
 )  # fmt: skip
 def test_p_values_have_no_leading_zero(p, text):
     assert p_number(p) == text
+
+
+def test_shortened_names_keep_their_ends():
+    names = [f"loss=debiased_pos num_positives={i}" for i in (1, 12)]
+    assert [len(short(name, 20)) for name in names] == [20, 20]
+    assert short(names[0], 20) != short(names[1], 20)
+    assert short("plain", 5) == "plain"
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    out = tmp_path_factory.mktemp("many")
+    arms = {f"loss=debiased_pos num_positives={i}": noisy(0.5 + i / 50, seed=i) for i in range(10)}
+    return out, write_report(table_of(arms), out=out)
+
+
+def test_a_claimless_ablation_of_many_arms_folds_its_pairs(many):
+    page = (many[0] / "report.html").read_text(encoding="utf-8")
+    assert page.count("<article") == 12
+    folded = re.search(r"<details><summary>All 45 rows</summary>(.*?)</details>", page, re.S)[1]
+    assert folded.count("<tr>") == 1 + 45
 
 
 def test_differences_are_told_in_points_for_accuracies_only():
