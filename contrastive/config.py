@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from contrastive.budget import Budget
 from contrastive.data import DATASETS
 from contrastive.encoders import ENCODERS
 from contrastive.losses import LOSSES
@@ -54,6 +55,8 @@ class TrainConfig:
     false_positive_rate: Probability = 0.0  # a view replaced by one of another class's image
 
     epochs: Annotated[int, Field(ge=1)] = 30
+    # Instead of `epochs`: {epochs: 50}, {views: 5_000_000}; or {seconds: 600}, `epochs` at most.
+    budget: Budget | None = None
     batch_size: Annotated[int, Field(ge=2)] = 64
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
     weight_decay: Annotated[float, Field(ge=0)] = 1e-6
@@ -63,6 +66,12 @@ class TrainConfig:
     precision: Literal["auto", "float32", "bfloat16"] = (
         "auto"  # auto: bfloat16 on GPUs that have it
     )
+
+    @model_validator(mode="after")
+    def _epochs_of_the_budget(self) -> TrainConfig:
+        if self.budget is not None and self.budget.epochs is not None:
+            object.__setattr__(self, "epochs", self.budget.epochs)
+        return self
 
     @model_validator(mode="after")
     def _loss_can_learn(self) -> TrainConfig:
@@ -79,4 +88,7 @@ SETTINGS: tuple[str, ...] = tuple(f.name for f in fields(TrainConfig))
 
 def settings(config: TrainConfig) -> dict[str, Any]:
     """Every setting of `config` by name, ready for JSON."""
-    return asdict(config)
+    values = asdict(config)
+    if config.budget is not None:
+        values["budget"] = {k: v for k, v in values["budget"].items() if v is not None}
+    return values

@@ -9,9 +9,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from analysis.plan import check_claims, parse_metric
+from contrastive.budget import batches
 from contrastive.config import TrainConfig
 from contrastive.data import DataError
-from contrastive.training import batches, dataset_of
+from contrastive.training import dataset_of
 from study import space as spaces
 from study.check_search import search_faults
 from study.check_settings import settings_faults

@@ -14,9 +14,10 @@ from analysis.power import (
     seeds_needed_for_family,
     smallest_p,
 )
+from contrastive.budget import batches
 from contrastive.config import TrainConfig
 from contrastive.data import DataError
-from contrastive.training import Diverged, batches, dataset_of, train
+from contrastive.training import Diverged, dataset_of, train
 from study import space as spaces
 from study.progress import duration
 from study.spec import EarlyStopping, Parameter, Study

@@ -31,7 +31,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "triplet": triplet,
 }
 
-__all__ = ["LOSSES", "accepted", *LOSSES]
+__all__ = ["LOSSES", "accepted", "needs_two_labels", *LOSSES]
 
 
 def accepted(name: str) -> tuple[str, ...]:
@@ -50,3 +50,9 @@ def accepted(name: str) -> tuple[str, ...]:
         raise ValueError(f"loss {name!r} is unknown; allowed: {', '.join(LOSSES)}{hint}")
     parameters = inspect.signature(LOSSES[name]).parameters.values()
     return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+
+
+def needs_two_labels(name: str, *, false_negatives: str) -> bool:
+    """Whether a batch whose images all have one label leaves this loss without a negative."""
+    drops = "false_negatives" in accepted(name) and false_negatives == "drop"
+    return name == "triplet" or drops
