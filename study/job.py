@@ -9,6 +9,7 @@ from typing import Any, Literal
 from contrastive.config import TrainConfig, settings
 from contrastive.data import prepare
 from contrastive.training import selection
+from study.length import planned_epochs
 
 Phase = Literal["search", "recheck", "confirm"]
 Outcome = Literal["finished", "stopped", "diverged", "failed"]
@@ -27,6 +28,7 @@ class Job:
         decide_at: epochs after which the driver may stop it.
         folder: of the study.
         data: folder of the prepared dataset.
+        planned: its epochs where `config` alone does not tell: with a budget of views.
     """
 
     phase: Phase
@@ -39,6 +41,7 @@ class Job:
     data: str
     drawn: dict[str, Any] = field(default_factory=dict)
     decide_at: tuple[int, ...] = ()
+    planned: int | None = None
 
     @property
     def key(self) -> str:
@@ -56,8 +59,8 @@ class Job:
 
     @property
     def planned_epochs(self) -> int:
-        """Epochs of a training that is not stopped."""
-        return self.config["epochs"]
+        """Epochs of a training that is not stopped; with a budget of seconds, at most."""
+        return self.planned or self.config["epochs"]
 
     def plain(self) -> dict[str, Any]:
         """As JSON data."""
@@ -78,11 +81,14 @@ class Record:
 
 
 def work(config: TrainConfig) -> dict[str, Any]:
-    """The part of a job that says what to train, `config` and `data`.
+    """The part of a job that says what to train: `config`, `data` and `planned`.
 
     The data are looked for here, in the driver: workers may have another working directory.
     """
-    return {"config": settings(config), "data": _prepared(**selection(config))}
+    data = _prepared(**selection(config))
+    by_views = config.budget is not None and config.budget.views is not None
+    planned = planned_epochs(config) if by_views else None
+    return {"config": settings(config), "data": data, "planned": planned}
 
 
 @cache
