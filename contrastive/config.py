@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from contrastive.budget import Budget
@@ -17,6 +17,14 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 DatasetName = Literal[tuple(DATASETS)]  # type: ignore[valid-type]
 EncoderName = Literal[tuple(ENCODERS)]  # type: ignore[valid-type]
 LossName = Literal[tuple(LOSSES)]  # type: ignore[valid-type]
+
+
+def _word(value: Any) -> Any:
+    """YAML reads `on` and `off` as true and false."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
+Switch = Annotated[Literal["auto", "on", "off"], BeforeValidator(_word)]
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
@@ -66,6 +74,7 @@ class TrainConfig:
     precision: Literal["auto", "float32", "bfloat16"] = (
         "auto"  # auto: bfloat16 on GPUs that have it
     )
+    compile: Switch = "auto"  # of the encoder; auto: on GPUs, where it repays (compiled.wanted)
 
     @model_validator(mode="after")
     def _epochs_of_the_budget(self) -> TrainConfig:

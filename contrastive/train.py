@@ -19,6 +19,7 @@ import torch
 from pydantic import ValidationError
 
 from contrastive.budget import BUDGETS, Budget, conflict
+from contrastive.compiled import CompileError
 from contrastive.config import TrainConfig
 from contrastive.data import DataError
 from contrastive.training import Diverged, train
@@ -50,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             records.append({"epoch": record.epoch, **record.metrics})
             print(_line(record.epoch, record.metrics), flush=True)
     except DataError as error:
+        print(error, file=sys.stderr)
+        return WRONG_INPUT
+    except CompileError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
     except Diverged as diverged:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from contrastive.augmentations import PIPELINES, Draws, draw_epoch
 from contrastive.budget import extent, views_per_step
+from contrastive.compiled import Compiled, wanted
 from contrastive.config import TrainConfig
 from contrastive.data import Dataset, Split, implied_tau_plus, load_dataset
 from contrastive.device import waits
@@ -133,6 +134,7 @@ class _Training:
         self.loss = LOSSES[config.loss]
         self.loss_options = _loss_options(config, self.dataset.train.labels)
         self.autocast = _autocast_dtype(config.precision, self.device)
+        self.encode = self._encoder()
 
     def _initial_model(self) -> SimCLR:
         model = build_model(
@@ -144,6 +146,16 @@ class _Training:
         if self.device.type == "cuda":
             model = model.to(memory_format=torch.channels_last)
         return model
+
+    def _encoder(self) -> Callable[[Tensor], Tensor]:
+        """The model as the training steps call it: compiled, if that repays."""
+        config, views = self.config, views_per_step(self.config)
+        flops = self.extent.all_steps * views * self._flops_per_view()
+        if not wanted(config.compile, self.device, flops=flops, seconds=self._seconds_left()):
+            return self.model
+        shape = tuple(self.train.images.shape[1:])
+        variant = (config.encoder, config.projection_dim, shape, views, self.autocast, self.device)
+        return Compiled(self.model, variant=variant, required=config.compile == "on")
 
     @property
     def finished(self) -> bool:
@@ -189,7 +201,7 @@ class _Training:
             self.train.images[source] / 255, draws, blur_prob=self.config.blur_prob
         )
         with self._autocast():
-            embeddings = self.model(self._normalise(batch))  # (V·B, D), one encoder pass
+            embeddings = self.encode(self._normalise(batch))  # (V·B, D), one encoder pass
         options = self.loss_options
         if self._needs_labels:
             options = options | {"labels": self.train.labels[index]}
@@ -251,15 +263,14 @@ class _Training:
                 metrics |= more_metrics
         self.seconds += time.perf_counter() - started
         metrics |= {name: count.accuracy for name, count in counts.items()}
-        metrics |= {"seconds": self.seconds, "views": float(self.views), "flops": self._flops()}
+        metrics |= {"seconds": self.seconds, "views": float(self.views)}
+        metrics["flops"] = float(self.views * self._flops_per_view())
         self.last = metrics
         return EpochRecord(self.epoch, metrics, counts, self.save, last)
 
-    def _flops(self) -> float:
-        """Floating-point operations that training has cost the encoder so far."""
+    def _flops_per_view(self) -> int:
         config, shape = self.config, tuple(self.train.images.shape[1:])
-        counted = flops_per_view(config.encoder, shape, config.projection_dim)
-        return float(self.views * counted.training)
+        return flops_per_view(config.encoder, shape, config.projection_dim).training
 
     def _read_test(self, bank: tuple[Tensor, Tensor]) -> tuple[dict[str, Count], dict[str, float]]:
         test = _on_device(self.dataset.test, self.device)
