@@ -183,3 +183,36 @@ def _first_batch(training: _Training) -> tuple[Any, ...]:
         false_positive_rate=training.config.false_positive_rate,
     )
     return choices.batch(0, training.config.batch_size)
+
+
+class Reads(NoWaiting):
+    """Counts what `NoWaiting` refuses."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        try:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        except Waited:
+            self.count += 1
+            return func(*args, **(kwargs or {}))
+
+
+def test_an_evaluation_waits_as_often_for_many_batches_as_for_one(like_a_gpu):
+    counts = []
+    for images in (96, 1200):  # 512 in a batch of an evaluation
+        training = _Training(settings(epochs=5), 1, synthetic(images, "digits"), "cpu")
+        training.evaluate()
+        with Reads() as mode:
+            training.evaluate()
+        counts.append(mode.count)
+    assert counts[0] == counts[1] <= 3
+
+
+def test_features_are_computed_in_the_precision_of_the_training():
+    training = _Training(settings(precision="bfloat16"), 1, synthetic(96, "digits"), "cpu")
+    seen = []
+    layer = next(m for m in training.model.backbone.modules() if isinstance(m, torch.nn.Conv2d))
+    layer.register_forward_hook(lambda _m, _i, out: seen.append(out.dtype))
+    training.evaluate()
+    assert set(seen) == {torch.bfloat16}
