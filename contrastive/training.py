@@ -18,7 +18,7 @@ from contrastive.config import TrainConfig
 from contrastive.data import Dataset, Split, implied_tau_plus, load_dataset
 from contrastive.device import waits
 from contrastive.encoders import SimCLR, build_model
-from contrastive.epoch import draw
+from contrastive.epoch import Epoch, draw
 from contrastive.evaluation import Count, alignment, knn, linear_probe, neighbours, uniformity
 from contrastive.flops import flops_per_view
 from contrastive.losses import LOSSES, accepted, needs_two_labels
@@ -166,18 +166,7 @@ class _Training:
         """One pass over the training split, or as much of it as the budget leaves."""
         started = time.perf_counter()
         config, epoch = self.config, self.epoch + 1
-        choices = draw(
-            self.pipeline,
-            self.dataset.train.labels,
-            seed=self.seed,
-            epoch=epoch,
-            views=config.num_positives + 1,
-            false_positive_rate=config.false_positive_rate,
-        )
-        if waits(self.device) and self._needs_two_labels:
-            labels = self.dataset.train.labels
-            choices.check_labels(labels, self.extent.steps_of(epoch), config.batch_size)
-        choices = choices.to(self.device)
+        choices = self.choices(epoch)
         out_of_time = self._deadline(started)
         self.model.train()
         total, steps = torch.zeros((), device=self.device), 0
@@ -194,6 +183,25 @@ class _Training:
         self.seconds, self.training_seconds = self.seconds + spent, self.training_seconds + spent
         if not (math.isfinite(loss_sum) and weights_finite):
             raise Diverged(epoch, self.last)
+
+    def choices(self, epoch: int) -> Epoch:
+        """Order, sources and draws of an epoch, on the device.
+
+        Raises:
+            ValueError: a batch of a single label, and a loss that needs two.
+        """
+        config, labels = self.config, self.dataset.train.labels
+        drawn = draw(
+            self.pipeline,
+            labels,
+            seed=self.seed,
+            epoch=epoch,
+            views=config.num_positives + 1,
+            false_positive_rate=config.false_positive_rate,
+        )
+        if waits(self.device) and self._needs_two_labels:
+            drawn.check_labels(labels, self.extent.steps_of(epoch), config.batch_size)
+        return drawn.to(self.device)
 
     def _step(self, index: Tensor, source: Tensor, draws: Draws) -> Tensor:
         """One step of the optimiser on the images `index`; the loss, not waited for."""

@@ -172,17 +172,7 @@ def test_cuda_says_that_no_step_waits():
 
 
 def _first_batch(training: _Training) -> tuple[Any, ...]:
-    from contrastive.epoch import draw
-
-    choices = draw(
-        training.pipeline,
-        training.dataset.train.labels,
-        seed=1,
-        epoch=1,
-        views=training.config.num_positives + 1,
-        false_positive_rate=training.config.false_positive_rate,
-    )
-    return choices.batch(0, training.config.batch_size)
+    return training.choices(1).batch(0, training.config.batch_size)
 
 
 class Reads(NoWaiting):
