@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from contrastive.config import TrainConfig, settings
+from study.confirm import ConfirmSource, confirmation_jobs
 from study.execution import execute_here
-from study.faults import SpecError
+from study.faults import SpecError, StudyError
 from study.job import job_from, record_from, work
-from study.ledger import Ledger
+from study.ledger import Ending, Ledger
 from study.length import epochs_of, planned_epochs
 from study.load import load_study
 from study.plan import plan_lines
@@ -174,3 +176,17 @@ def test_a_design_without_a_budget_is_recorded_as_before(load):
     job = work(TrainConfig(dataset="digits", train_limit=60, epochs=7))
     assert job["planned"] is None
     assert planned_epochs(TrainConfig(dataset="digits", train_limit=60, epochs=7)) == 7
+
+
+def test_runs_recorded_before_a_setting_existed_are_kept(load, tmp_path):
+    study = load(VIEWS.replace("budget: {views: 600}", "epochs: 5"))
+    jobs = confirmation_jobs(study, {arm: {} for arm in study.arms}, tmp_path)
+    ledger = Ledger(tmp_path)
+    for job in jobs:
+        older = {k: v for k, v in job.config.items() if k not in ("budget", "compile")}
+        ledger.write(Ending(replace(job, config=older), "finished", ()))
+    assert ConfirmSource(jobs, ledger).remaining() == 0
+    other = replace(jobs[0], config=jobs[0].config | {"epochs": 6})
+    ledger.write(Ending(other, "finished", ()))
+    with pytest.raises(StudyError, match=r"1 runs, the first .* made with other settings"):
+        ConfirmSource(jobs, ledger)
