@@ -85,7 +85,11 @@ def interval(low, high, show: Callable, reason: str | None = None) -> str:
 
 
 def cost(value: float | None, absent: str = NONE) -> str:
-    return absent if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    if value is None:
+        return absent
+    if value >= 1e9:  # FLOPs
+        return f"{value:.2e}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def percent(value: float | None) -> str:

@@ -1,7 +1,7 @@
 """What did accuracy cost, and how soon was it there?
 
-Accuracy against device-seconds, views and epochs with the Pareto front, and the cost at which a
-run first reached a threshold; runs that never did are censored, not dropped.
+Accuracy against device-seconds, views, FLOPs and epochs with the Pareto front, and the cost at
+which a run first reached a threshold; runs that never did are censored, not dropped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from analysis.plan import Plan
 from analysis.statistics import describe
 from analysis.table import Results
 
-UNITS = ("epochs", "seconds", "views")
+COSTS = ("seconds", "views", "flops")
+UNITS = ("epochs", *COSTS)
 
 
 def cost(
@@ -146,7 +147,7 @@ def _cost_per_run(results: Results, runs: pd.DataFrame | None) -> dict[str, dict
     """unit -> (arm, condition) -> cost of each run over its whole length."""
     curves = results.curves
     found: dict[str, dict] = {}
-    for unit in ("seconds", "views"):
+    for unit in COSTS:
         own = curves[curves["metric"] == unit].sort_values("epoch")
         if len(own):
             ends = own.groupby(["arm", "condition", "seed"], sort=False)["value"].last()
@@ -166,19 +167,19 @@ def _cost_per_run(results: Results, runs: pd.DataFrame | None) -> dict[str, dict
 
 def _threshold_metric(results: Results, plan: Plan) -> str | None:
     claimed = [c.metric.base for c in plan.claims if c.metric.window]
-    present = [m for m in pd.unique(results.curves["metric"]) if m not in ("seconds", "views")]
+    present = [m for m in pd.unique(results.curves["metric"]) if m not in COSTS]
     named = [m for m in claimed if m in present] + [m for m in present if m.startswith("val")]
     return (named or [m for m in present if higher_is_better(m)] or [None])[0]
 
 
 def _wide(results: Results, metric: str) -> pd.DataFrame:
-    """One row per run and epoch: value, epochs, and cumulative seconds and views where known."""
+    """One row per run and epoch: value, epochs, and cumulative costs where known."""
     key = ["arm", "condition", "seed", "epoch"]
     curves = results.curves
     wide = curves.loc[curves["metric"] == metric, [*key, "value"]].assign(
         epochs=lambda f: f["epoch"]
     )
-    for unit in ("seconds", "views"):
+    for unit in COSTS:
         own = curves.loc[curves["metric"] == unit, [*key, "value"]]
         wide = wide.merge(own.rename(columns={"value": unit}), on=key, how="left")
         # Before the first epoch nothing has been spent.

@@ -19,7 +19,7 @@ from analysis.scores import Scores
 from analysis.statistics import CONFIDENCE, RNG_SEED, pair, paired_interval, sign_flip
 from analysis.table import Results
 
-COST_METRICS = ("seconds", "views")
+COST_METRICS = ("seconds", "views", "flops")
 MAX_T_EXACT = 12  # pairs; above, sign patterns are sampled
 MAX_T_RESAMPLES = 9_999
 MOST_CORRELATED = 250  # epochs; longer curves get Bonferroni's wider band

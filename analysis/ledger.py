@@ -6,6 +6,7 @@ and confirmed, and the epochs and device-seconds spent.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -125,14 +126,30 @@ def ledger(runs: pd.DataFrame | None) -> list[dict]:
             row[f"{phase}_epochs"] = float(part["epochs"].sum())
             row[f"{phase}_planned_epochs"] = float(part["planned_epochs"].sum())
             row[f"{phase}_seconds"] = float(part["seconds"].sum())
+        row["budget"] = _budget(own)
         row["epochs"] = row["search_epochs"] + row["confirm_epochs"]
         row["seconds"] = row["search_seconds"] + row["confirm_seconds"]
         rows.append(row)
     return rows
 
 
+def _budget(runs: pd.DataFrame) -> str:
+    """What bounds these trainings: `epochs`, or `views` or `seconds` where all of them say so."""
+    units = set()
+    for text in runs["config"].dropna() if "config" in runs else ():
+        try:
+            units.add(next(iter(json.loads(text).get("budget") or {"epochs": 0})))
+        except (ValueError, AttributeError, StopIteration):
+            units.add("epochs")
+    return units.pop() if len(units) == 1 else "epochs"
+
+
 def budget_warnings(rows: list[dict]) -> list[str]:
-    """Where arms got unequal shares (over 5 % of trials, runs or epochs), in words."""
+    """Where arms got unequal shares (over 5 % of trials, runs or epochs), in words.
+
+    Arms that are given the same views or seconds differ in epochs because they must.
+    """
+    by_epochs = any(row["budget"] == "epochs" for row in rows)
     found = []
     for key, what in (
         ("search_planned", "planned search trials"),
@@ -142,6 +159,8 @@ def budget_warnings(rows: list[dict]) -> list[str]:
         ("search_epochs", "epochs spent in the search"),
         ("confirm_epochs", "epochs spent in the confirmation"),
     ):
+        if key.endswith("_epochs") and not by_epochs:
+            continue
         amounts = {row["arm"]: row[key] for row in rows}
         if len(amounts) < 2 or max(amounts.values()) <= 0:
             continue

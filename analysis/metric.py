@@ -10,7 +10,7 @@ ACCURACY_NAME = re.compile(r"(acc(uracy)?|top[-_]?\d+|knn|f1|precision|recall)(?
 
 # Lower values of these are better; everything else is taken as higher is better.
 LOWER_NAME = re.compile(
-    r"(loss|error|perplexity|seconds|duration|time|views|alignment|uniformity)", re.I
+    r"(loss|error|perplexity|seconds|duration|time|views|flops|alignment|uniformity)", re.I
 )
 
 WINDOW = re.compile(

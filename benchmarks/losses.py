@@ -108,13 +108,18 @@ def paired_times(steps: list[Step], views: Tensor, repeats: int) -> list[list[fl
 def peak_bytes(step: Step, views: Tensor) -> int:
     """Largest sum of live tensors that one forward and backward pass allocates."""
     views.grad = None
-    if views.device.type == "cuda":
+    return live_peak(lambda: run(step, views), views.device)
+
+
+def live_peak(act: Callable[[], object], device: torch.device) -> int:
+    """Largest sum in bytes of the tensors that `act` allocates and that live at the same time."""
+    if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        run(step, views)
+        act()
         return torch.cuda.max_memory_allocated() - before
     with quiet(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as prof:
-        step(views).backward()
+        act()
     live = peak = 0
     events = [e for e in prof.profiler.kineto_results.events() if e.name() == "[memory]"]
     for event in sorted(events, key=lambda e: e.start_ns()):

@@ -5,16 +5,25 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from contrastive.budget import Budget
 from contrastive.catalogue import ENCODER_NAMES, LOSS_OPTIONS
-from contrastive.data import DATASETS, DataError
+from contrastive.data import DATASETS
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 DatasetName = Literal[tuple(DATASETS)]  # type: ignore[valid-type]
 EncoderName = Literal[ENCODER_NAMES]  # type: ignore[valid-type]
 LossName = Literal[tuple(LOSS_OPTIONS)]  # type: ignore[valid-type]
+
+
+def _word(value: Any) -> Any:
+    """YAML reads `on` and `off` as true and false."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
+Switch = Annotated[Literal["auto", "on", "off"], BeforeValidator(_word)]
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
@@ -53,6 +62,8 @@ class TrainConfig:
     false_positive_rate: Probability = 0.0  # a view replaced by one of another class's image
 
     epochs: Annotated[int, Field(ge=1)] = 30
+    # Instead of `epochs`: {epochs: 50}, {views: 5_000_000}; or {seconds: 600}, `epochs` at most.
+    budget: Budget | None = None
     batch_size: Annotated[int, Field(ge=2)] = 64
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
     weight_decay: Annotated[float, Field(ge=0)] = 1e-6
@@ -62,6 +73,13 @@ class TrainConfig:
     precision: Literal["auto", "float32", "bfloat16"] = (
         "auto"  # auto: bfloat16 on GPUs that have it
     )
+    compile: Switch = "auto"  # of the encoder; auto: on GPUs, where it repays (compiled.wanted)
+
+    @model_validator(mode="after")
+    def _epochs_of_the_budget(self) -> TrainConfig:
+        if self.budget is not None and self.budget.epochs is not None:
+            object.__setattr__(self, "epochs", self.budget.epochs)
+        return self
 
     @model_validator(mode="after")
     def _loss_can_learn(self) -> TrainConfig:
@@ -78,7 +96,10 @@ SETTINGS: tuple[str, ...] = tuple(f.name for f in fields(TrainConfig))
 
 def settings(config: TrainConfig) -> dict[str, Any]:
     """Every setting of `config` by name, ready for JSON."""
-    return asdict(config)
+    values = asdict(config)
+    if config.budget is not None:
+        values["budget"] = {k: v for k, v in values["budget"].items() if v is not None}
+    return values
 
 
 def selection(config: TrainConfig) -> dict[str, Any]:
@@ -90,17 +111,3 @@ def selection(config: TrainConfig) -> dict[str, Any]:
         "train_limit": config.train_limit,
         "imbalance": config.imbalance,
     }
-
-
-def batches(config: TrainConfig, images: int) -> int:
-    """Batches per epoch; the incomplete last one is dropped, its images come in other epochs.
-
-    Raises:
-        DataError: not even one batch fits.
-    """
-    if config.batch_size > images:
-        raise DataError(
-            f"batch_size is {config.batch_size}, the training split has {images} images; "
-            f"allowed: 2 to {images}; try: batch_size: {max(2, images // 4)}"
-        )
-    return images // config.batch_size

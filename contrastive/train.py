@@ -18,7 +18,9 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
+from contrastive.budget import BUDGETS, Budget, conflict
 from contrastive.catalogue import LOSS_OPTIONS, accepted
+from contrastive.compiled import CompileError
 from contrastive.config import TrainConfig
 from contrastive.data import DataError
 from contrastive.training import Diverged, train
@@ -33,7 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     seed, device, out = args.pop("seed"), args.pop("device"), args.pop("out")
     given = {name: value for name, value in args.items() if value is not None}
     try:
+        given |= _budget(given)
         config = TrainConfig(**given)
+    except _Refused as refused:
+        print(refused, file=sys.stderr)
+        return WRONG_INPUT
     except ValidationError as error:
         print("\n".join(_faults(error)), file=sys.stderr)
         return WRONG_INPUT
@@ -49,6 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DataError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
+    except CompileError as error:
+        print(error, file=sys.stderr)
+        return WRONG_INPUT
     except Diverged as diverged:
         print(f"diverged: {diverged}", file=sys.stderr)
         return FAILED
@@ -57,6 +66,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     if out:
         out.write_text(json.dumps(records, indent=1) + "\n")
     return DONE
+
+
+class _Refused(ValueError):
+    """An option that TrainConfig cannot judge."""
+
+
+def _budget(given: dict[str, Any]) -> dict[str, Any]:
+    """`--budget views=5000000` as TrainConfig takes it.
+
+    Raises:
+        _Refused: it is no budget, or `--epochs` contradicts it.
+    """
+    if "budget" not in given:
+        return {}
+    unit, _, amount = given["budget"].partition("=")
+    try:
+        budget = {unit: float(amount) if unit == "seconds" else int(amount)}
+        Budget(**budget)
+    except (ValueError, TypeError):
+        near = difflib.get_close_matches(unit, BUDGETS, n=1)
+        raise _Refused(
+            f"--budget {given['budget']} is no budget; allowed: epochs=N, views=N or seconds=S, "
+            f"N whole numbers, all above 0; try: --budget {near[0] if near else 'views'}=600"
+        ) from None
+    fault = conflict({"budget": budget} | {k: v for k, v in given.items() if k == "epochs"})
+    if fault:
+        raise _Refused("; ".join((f"--budget {given['budget']}: {fault}", _WAY_OUT[unit])))
+    return {"budget": budget}
+
+
+_WAY_OUT = {
+    "epochs": "try: one of --budget and --epochs",
+    "views": "try: one of --budget and --epochs",
+    "seconds": "try: --epochs 1000",
+}
 
 
 def _without_effect(loss: str, given: Iterable[str]) -> Iterator[str]:
@@ -86,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     defaults = TrainConfig()
+    special = {"budget": "epochs=N, views=N or seconds=S, instead of --epochs"}
     for field in fields(TrainConfig):
         option = f"--{field.name.replace('_', '-')}"
         # The values are checked, all at once, by TrainConfig; here they stay text.
@@ -94,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
             f"--{field.name}",
             dest=field.name,
             metavar="X",
-            help=f"default: {getattr(defaults, field.name)}",
+            help=special.get(field.name, f"default: {getattr(defaults, field.name)}"),
             default=argparse.SUPPRESS,
         )
     parser.add_argument("--seed", type=int, default=1, help="of weights, order and draws")
@@ -125,7 +170,7 @@ def _faults(error: ValidationError) -> list[str]:
 
 
 def _line(epoch: int, metrics: dict[str, float]) -> str:
-    shown = {name: value for name, value in metrics.items() if name != "views"}
+    shown = {name: value for name, value in metrics.items() if name not in ("views", "flops")}
     parts = [f"{name} {value:.4g}" for name, value in sorted(shown.items())]
     return f"epoch {epoch:3d}  " + "  ".join(parts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,16 +12,21 @@ import torch
 from torch import Tensor
 
 from contrastive.augmentations import PIPELINES, Draws, draw_epoch
-from contrastive.config import TrainConfig, batches, selection
+from contrastive.budget import extent, views_per_step
+from contrastive.compiled import Compiled, wanted
+from contrastive.config import TrainConfig, selection
 from contrastive.data import Dataset, Split, implied_tau_plus, load_dataset
+from contrastive.device import waits
 from contrastive.encoders import SimCLR, build_model
+from contrastive.epoch import Epoch, draw
 from contrastive.evaluation import Count, alignment, knn, linear_probe, neighbours, uniformity
-from contrastive.losses import LOSSES, accepted
-from contrastive.noise import other_class
-from contrastive.seeds import derive, generator
+from contrastive.flops import flops_per_view
+from contrastive.losses import LOSSES, accepted, needs_two_labels
+from contrastive.seeds import derive
 
 STATE_VERSION = 1
 _EVALUATION_BATCH = 512
+_LOOK_EVERY = 8  # steps between looks at the clock where a GPU must be waited for to read it
 
 
 class Diverged(RuntimeError):
@@ -41,18 +47,21 @@ class EpochRecord:
     """What one epoch left behind; epoch 0 is the untrained encoder.
 
     Attributes:
-        epoch: 0 to config.epochs.
+        epoch: 0 to the last one, which `extent` tells beforehand; the last may be cut short.
         metrics: floats by name: `train/loss` in nats, `val/knn_top1` in [0, 1], `test/…` in the
-            last record if the test split was asked for, `seconds` of training and evaluation and
-            `views` seen so far.
+            last record if the test split was asked for; and what has been spent so far: `seconds`
+            of training and evaluation, `views` seen in training, and the encoder's `flops` on
+            them, forward and backward.
         counts: whole-number counts of those metrics that are accuracies.
         state: gives what `train(..., state=...)` needs to go on after this epoch.
+        last: whether the training ends with this epoch.
     """
 
     epoch: int
     metrics: dict[str, float]
     counts: dict[str, Count]
     state: Callable[[], dict[str, Any]] = field(repr=False)
+    last: bool = False
 
 
 def train(
@@ -87,7 +96,7 @@ def train(
         yield training.evaluate()
     else:
         training.load(state)
-    while training.epoch < config.epochs:
+    while not training.finished:
         training.run_epoch()
         yield training.evaluate(read_test=read_test)
 
@@ -105,9 +114,10 @@ class _Training:
         self.config, self.seed = config, seed
         self.dataset = dataset if dataset is not None else dataset_of(config)
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.epoch, self.seconds, self.views, self.mean_loss = 0, 0.0, 0, float("nan")
+        self.epoch, self.views, self.mean_loss = 0, 0, float("nan")
+        self.seconds, self.training_seconds = 0.0, 0.0  # with and without evaluations
         self.last: dict[str, float] = {}
-        self.steps = batches(config, len(self.dataset.train))
+        self.extent = extent(config, len(self.dataset.train))
         self.pipeline = PIPELINES[self.dataset.augmentation]
         # One uint8 tensor on the device; float batches are made from it by index.
         self.train = _on_device(self.dataset.train, self.device)
@@ -124,6 +134,7 @@ class _Training:
         self.loss = LOSSES[config.loss]
         self.loss_options = _loss_options(config, self.dataset.train.labels)
         self.autocast = _autocast_dtype(config.precision, self.device)
+        self.encode = self._encoder()
 
     def _initial_model(self) -> SimCLR:
         model = build_model(
@@ -135,52 +146,100 @@ class _Training:
         # GPUs' tensor cores want it; on CPUs whole trainings are 1.1 to 1.2 times as fast.
         return model.to(memory_format=torch.channels_last)
 
+    def _encoder(self) -> Callable[[Tensor], Tensor]:
+        """The model as the training steps call it: compiled, if that repays."""
+        config, views = self.config, views_per_step(self.config)
+        flops = self.extent.all_steps * views * self._flops_per_view()
+        if not wanted(config.compile, self.device, flops=flops, seconds=self._seconds_left()):
+            return self.model
+        shape = tuple(self.train.images.shape[1:])
+        variant = (config.encoder, config.projection_dim, shape, views, self.autocast, self.device)
+        return Compiled(self.model, variant=variant, required=config.compile == "on")
+
+    @property
+    def finished(self) -> bool:
+        """Whether the budget is spent."""
+        return self.epoch >= self.extent.epochs or self._seconds_left() <= 0
+
     def run_epoch(self) -> None:
-        """One pass over the training split."""
+        """One pass over the training split, or as much of it as the budget leaves."""
         started = time.perf_counter()
-        config, count, views = self.config, len(self.train), self.config.num_positives + 1
-        epoch = self.epoch + 1
-        order = torch.randperm(count, generator=generator(self.seed, "order", epoch))
-        widths = dict(self.pipeline.widths) | {"false_positive": 1, "partner": 1}
-        draws = draw_epoch(widths, seed=self.seed, epoch=epoch, views=views, images=count)
-        source = self._sources(draws, views)  # (V, N) whose image is view v of image i
-        offsets = torch.arange(views)[:, None] * count
+        config, epoch = self.config, self.epoch + 1
+        choices = self.choices(epoch)
+        out_of_time = self._deadline(started)
         self.model.train()
-        total = torch.zeros((), device=self.device)
-        for step in range(self.steps):
-            index = order[step * config.batch_size : (step + 1) * config.batch_size]
-            images = self.train.images[source[:, index].flatten().to(self.device)]
-            batch_draws = draws.rows((offsets + index).flatten())
-            batch = self.pipeline(images / 255, batch_draws, blur_prob=config.blur_prob)
-            labels = self.train.labels[index.to(self.device)]
-            with self._autocast():
-                embeddings = self.model(self._normalise(batch))  # (V·B, D), one encoder pass
-            options = self.loss_options | ({"labels": labels} if self._needs_labels else {})
-            loss = self.loss(embeddings.float().unflatten(0, (views, -1)), **options)
-            self.optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            self.optimiser.step()
-            total += loss.detach()  # read once an epoch: a GPU is not waited for at every step
-        self.mean_loss = float(total) / self.steps
-        self.epoch, self.views = epoch, self.views + self.steps * config.batch_size * views
-        self.seconds += time.perf_counter() - started
+        total, steps = torch.zeros((), device=self.device), 0
+        while steps < self.extent.steps_of(epoch) and not out_of_time(steps):
+            total += self._step(*choices.batch(steps, config.batch_size))
+            steps += 1
         # The last step of an epoch can break the weights without a loss that shows it.
-        finite = all(bool(torch.isfinite(p).all()) for p in self.model.parameters())
-        if not (torch.isfinite(total) and finite):
+        finite = torch.stack([torch.isfinite(p).all() for p in self.model.parameters()]).all()
+        # Read once an epoch: a GPU is not waited for at every step.
+        loss_sum, weights_finite = torch.stack([total.double(), finite.double()]).tolist()
+        self.mean_loss = loss_sum / steps
+        self.epoch, self.views = epoch, self.views + steps * views_per_step(config)
+        spent = time.perf_counter() - started
+        self.seconds, self.training_seconds = self.seconds + spent, self.training_seconds + spent
+        if not (math.isfinite(loss_sum) and weights_finite):
             raise Diverged(epoch, self.last)
 
-    def _sources(self, draws: Draws, views: int) -> Tensor:
-        """(V, N) index of the image that each view is made of, noise included."""
-        labels = self.dataset.train.labels
-        own = torch.arange(len(labels)).expand(views, -1)
-        if self.config.false_positive_rate == 0:
-            return own
-        partner = torch.stack(
-            [other_class(labels, part) for part in draws["partner"].view(views, -1)]
+    def choices(self, epoch: int) -> Epoch:
+        """Order, sources and draws of an epoch, on the device.
+
+        Raises:
+            ValueError: a batch of a single label, and a loss that needs two.
+        """
+        config, labels = self.config, self.dataset.train.labels
+        drawn = draw(
+            self.pipeline,
+            labels,
+            seed=self.seed,
+            epoch=epoch,
+            views=config.num_positives + 1,
+            false_positive_rate=config.false_positive_rate,
         )
-        replaced = draws["false_positive"].view(views, -1) < self.config.false_positive_rate
-        replaced[0] = False  # the first view stays the image itself: noise is in its positives
-        return torch.where(replaced, partner, own)
+        if waits(self.device) and self._needs_two_labels:
+            drawn.check_labels(labels, self.extent.steps_of(epoch), config.batch_size)
+        return drawn.to(self.device)
+
+    def _step(self, index: Tensor, source: Tensor, draws: Draws) -> Tensor:
+        """One step of the optimiser on the images `index`; the loss, not waited for."""
+        batch = self.pipeline(
+            self.train.images[source] / 255, draws, blur_prob=self.config.blur_prob
+        )
+        with self._autocast():
+            embeddings = self.encode(self._normalise(batch))  # (V·B, D), one encoder pass
+        options = self.loss_options
+        if self._needs_labels:
+            options = options | {"labels": self.train.labels[index]}
+        loss = self.loss(embeddings.float().unflatten(0, (-1, len(index))), **options)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimiser.step()
+        return loss.detach()
+
+    def _seconds_left(self) -> float:
+        budget = self.config.budget
+        if budget is None or budget.seconds is None:
+            return math.inf
+        return budget.seconds - self.training_seconds
+
+    def _deadline(self, started: float) -> Callable[[int], bool]:
+        """Whether the budget's time is over after so many steps of an epoch begun at `started`."""
+        left = self._seconds_left()
+        if left == math.inf:
+            return lambda steps: False
+
+        def out_of_time(steps: int) -> bool:
+            if steps == 0:
+                return False  # an epoch that was begun has a step
+            if self.device.type == "cuda":
+                if steps % _LOOK_EVERY:
+                    return False
+                torch.cuda.synchronize(self.device)  # else only the launching would be timed
+            return time.perf_counter() - started >= left
+
+        return out_of_time
 
     @property
     def _needs_labels(self) -> bool:
@@ -189,11 +248,15 @@ class _Training:
             "false_negatives" not in takes or self.config.false_negatives == "drop"
         )
 
+    @property
+    def _needs_two_labels(self) -> bool:
+        return needs_two_labels(self.config.loss, false_negatives=self.config.false_negatives)
+
     @torch.no_grad()
     def evaluate(self, *, read_test: bool = False) -> EpochRecord:
         """The record of the epoch just finished; the test split only after the last one."""
         started = time.perf_counter()
-        last = self.epoch == self.config.epochs
+        last = self.finished
         counts: dict[str, Count] = {}
         metrics: dict[str, float] = {} if self.epoch == 0 else {"train/loss": self.mean_loss}
         if self.epoch == 0 and self.config.tau_plus == "auto" and "tau_plus" in self.loss_options:
@@ -208,8 +271,13 @@ class _Training:
         self.seconds += time.perf_counter() - started
         metrics |= {name: count.accuracy for name, count in counts.items()}
         metrics |= {"seconds": self.seconds, "views": float(self.views)}
+        metrics["flops"] = float(self.views * self._flops_per_view())
         self.last = metrics
-        return EpochRecord(self.epoch, metrics, counts, self.save)
+        return EpochRecord(self.epoch, metrics, counts, self.save, last)
+
+    def _flops_per_view(self) -> int:
+        config, shape = self.config, tuple(self.train.images.shape[1:])
+        return flops_per_view(config.encoder, shape, config.projection_dim).training
 
     def _read_test(self, bank: tuple[Tensor, Tensor]) -> tuple[dict[str, Count], dict[str, float]]:
         test = _on_device(self.dataset.test, self.device)
@@ -235,10 +303,11 @@ class _Training:
     def _test_views(self, test: Split) -> tuple[Tensor, Tensor]:
         """Embeddings z of two views of each test image, the same draws for every arm."""
         count = len(test)
-        draws = draw_epoch(self.pipeline.widths, seed=self.seed, epoch=0, views=2, images=count)
+        widths = self.pipeline.widths
+        draws = draw_epoch(widths, seed=self.seed, epoch=0, views=2, images=count).to(self.device)
         parts = []
-        for rows in torch.arange(2 * count).split(_EVALUATION_BATCH):
-            images = test.images[(rows % count).to(self.device)] / 255
+        for rows in torch.arange(2 * count, device=self.device).split(_EVALUATION_BATCH):
+            images = test.images[rows % count] / 255
             batch = self.pipeline(images, draws.rows(rows), blur_prob=self.config.blur_prob)
             with self._autocast():
                 parts.append(self.model(self._normalise(batch)).float())
@@ -288,6 +357,7 @@ class _Training:
             "loss": self.config.loss,
             "epoch": self.epoch,
             "seconds": self.seconds,
+            "training_seconds": self.training_seconds,
             "views": self.views,
             "mean_loss": self.mean_loss,
             "model": self.model.state_dict(),
@@ -304,6 +374,8 @@ class _Training:
         self.optimiser.load_state_dict(state["optimiser"])
         self.epoch, self.seconds = state["epoch"], state["seconds"]
         self.views, self.mean_loss = state["views"], state["mean_loss"]
+        # States saved before budgets existed do not tell them apart.
+        self.training_seconds = state.get("training_seconds", state["seconds"])
 
 
 def dataset_of(config: TrainConfig) -> Dataset:

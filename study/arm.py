@@ -14,6 +14,7 @@ from contrastive.seeds import derive
 from study import space as spaces
 from study.job import Record
 from study.ledger import Ending
+from study.length import epochs_of
 from study.objectives import direction, judged
 from study.require import satisfied
 from study.samplers import sampler
@@ -48,7 +49,9 @@ class ArmSearch:
         assert study.search is not None
         self.name, self._search = name, study.search
         self.fixed = study.fixed(name, study.tuned_under)
-        self.epochs = TrainConfig(**self.fixed).epochs
+        length = epochs_of(study, name, study.tuned_under)
+        assert length is not None  # `study.check` has looked at the data
+        self.epochs = length[1]
         self._space = spaces.arm_space(study, name)
         self._optuna = optuna.create_study(
             study_name=f"{study.name}/{name}",

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from pydantic import ValidationError
 
+from analysis.metric import Metric
 from analysis.plan import check_claims, parse_metric
-from contrastive.config import TrainConfig, batches
-from contrastive.data import DataError, train_images
+from contrastive.budget import batches, conflict
+from contrastive.config import TrainConfig
+from contrastive.data import DataError
 from study import space as spaces
 from study.check_search import search_faults
 from study.check_settings import settings_faults
+from study.data import train_count
 from study.faults import Fault, Path, listing, nearest
-from study.job import prepared
+from study.length import epochs_of
 from study.spec import Settings, Study
 
 TEST_METRICS = (
@@ -33,19 +37,19 @@ def study_faults(study: Study, *, data: bool) -> list[Fault]:
     faults = settings_faults(study.declared())
     if faults:
         return faults  # what follows would repeat them in other words
-    faults += list(search_faults(study))
+    faults += list(search_faults(study, data=data))
     faults += list(_seed_faults(study))
     faults += [Fault(*fault) for fault in check_claims(study.declared())]
     if not faults:
         faults += list(_config_faults(study))
     if not faults:
-        faults += list(_metric_faults(study))
+        faults += list(_metric_faults(study, data=data))
     if not faults and data:
         faults += list(_data_faults(study))
     return faults
 
 
-def _metric_faults(study: Study) -> Iterator[Fault]:
+def _metric_faults(study: Study, *, data: bool) -> Iterator[Fault]:
     """Metrics that no run records, and epochs at which none is measured."""
     for i, metric in enumerate(study.confirm.metrics):
         if metric not in TEST_METRICS:
@@ -59,8 +63,8 @@ def _metric_faults(study: Study) -> Iterator[Fault]:
     every = TrainConfig(**study.trial).eval_every
     rule = study.search.pruned if study.search else None
     for arm in study.arms if rule else ():
-        epochs = TrainConfig(**study.fixed(arm, study.tuned_under)).epochs
-        missed = [rung for rung in rule.rungs(epochs) if rung % every]
+        length = epochs_of(study, arm, study.tuned_under, data=data)
+        missed = [rung for rung in rule.rungs(length[1]) if rung % every] if length else []
         if rule.rule == "asha" and missed:
             yield Fault(
                 ("trial", "eval_every"),
@@ -79,6 +83,26 @@ def _metric_faults(study: Study) -> Iterator[Fault]:
                 "measures nothing",
                 f"epochs that are multiples of {every}",
             )
+        elif metric and metric.window:
+            yield from _window_faults(study, i, metric, data=data)
+
+
+def _window_faults(study: Study, i: int, metric: Metric, *, data: bool) -> Iterator[Fault]:
+    """A window that goes on after the last epoch of a training that the claim is about."""
+    claim = study.claims[i]
+    arms = [arm for arm in study.arms if arm in claim.values()]
+    for arm, condition in itertools.product(arms, study.conditions):
+        length = epochs_of(study, arm, condition, data=data)
+        if length and metric.window[1] > length[0]:
+            fewest = length[0]
+            yield Fault(
+                ("claims", i, "metric"),
+                f"the window of {claim['metric']} ends after the last epoch of {arm}, whose "
+                f"trainings may have no more than {fewest}",
+                f"epochs within 0-{fewest}",
+                f"auc({metric.base}, epochs {min(metric.window[0], fewest)}-{fewest})",
+            )
+            return
 
 
 def _seed_faults(study: Study) -> Iterator[Fault]:
@@ -116,7 +140,12 @@ def _config_faults(study: Study) -> Iterator[Fault]:
     """Combinations that no single setting shows: every arm under every condition, space ends."""
     for arm in study.arms:
         for condition in study.conditions:
-            error = _refused(study.fixed(arm, condition))
+            fixed = study.fixed(arm, condition)
+            fault = conflict(fixed)
+            if fault:
+                yield Fault(_written(study, arm, condition, "epochs", "budget"), fault, *_ONE_OF)
+                continue
+            error = _refused(fixed)
             if error:
                 yield Fault(_culprit(study, arm, condition, error), f"arm {arm}: {error}")
         space, fixed = spaces.arm_space(study, arm), study.fixed(arm, study.tuned_under)
@@ -125,6 +154,12 @@ def _config_faults(study: Study) -> Iterator[Fault]:
             if error and not _refused(fixed):
                 yield Fault(("search", "space", name), f"search.space.{name}, arm {arm}: {error}")
                 break
+
+
+_ONE_OF = (
+    "`epochs`, or a `budget` of epochs or views; with a budget of seconds both",
+    "trial: {epochs: null} beside the budget takes back the epochs of the file",
+)
 
 
 def _refused(settings: Settings) -> str | None:
@@ -164,7 +199,7 @@ def _data_faults(study: Study) -> Iterator[Fault]:
                 continue
             seen.add((*key, max(sizes)))
             try:
-                count = train_images(prepared(config))
+                count = train_count(config)
             except DataError as error:
                 yield Fault(_written(study, arm, condition, "dataset_path", "dataset"), str(error))
                 continue

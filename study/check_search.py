@@ -12,13 +12,14 @@ from contrastive.config import TrainConfig
 from study import space as spaces
 from study.check_settings import FIELDS
 from study.faults import Fault, Path, listing, nearest
+from study.length import epochs_of
 from study.objectives import COSTS, QUALITIES
 from study.require import ALLOWED, names_in, satisfied
 from study.spec import SAMPLERS, Parameter, Search, Settings, Study
 
 
-def search_faults(study: Study) -> Iterator[Fault]:
-    """All faults of `search`, once its single settings are right."""
+def search_faults(study: Study, *, data: bool = True) -> Iterator[Fault]:
+    """All faults of `search`, once its single settings are right; `data`: look at the data too."""
     search = study.search
     if search is None:
         return
@@ -73,8 +74,9 @@ def search_faults(study: Study) -> Iterator[Fault]:
     yield from _metric_faults(search)
     rule = search.pruned
     for arm in study.arms:
-        epochs = study.fixed(arm, study.tuned_under).get("epochs", TrainConfig().epochs)
-        if rule and rule.grace(epochs) >= epochs:
+        length = epochs_of(study, arm, study.tuned_under, data=data) if rule else None
+        epochs = length[1] if length else None
+        if epochs and rule.grace(epochs) >= epochs:
             yield Fault(
                 ("search", "early_stopping", "grace_epochs"),
                 f"grace_epochs is {rule.grace(epochs)}, but {arm} trains for {epochs} epochs: "

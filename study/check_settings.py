@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from contrastive.budget import ALLOWED, BUDGETS
 from contrastive.config import TrainConfig
 from study import space as spaces
 from study.faults import Fault, Path, dotted, listing, nearest
@@ -76,6 +77,12 @@ def setting_fault(path: Path, name: Any, value: Any) -> Fault | None:
     try:
         _adapter(name).validate_python(value, strict=_strict(value))
     except ValidationError as error:
+        if name == "budget":
+            units = list(value) if isinstance(value, Mapping) else []
+            close = nearest(units[0], BUDGETS) if units else None
+            return Fault(
+                path, f"{dotted(path)} is {value}", ALLOWED, f"{{{close or 'views'}: 600}}"
+            )
         errors = error.errors(include_url=False)
         rules = list(dict.fromkeys(allowed(e["type"], e.get("ctx", {}), e["msg"]) for e in errors))
         close = None

@@ -194,7 +194,8 @@ class _Conductor:
         last = known[-1].epoch if known else -1
         new = [r for data in result["records"] if (r := record_from(data)).epoch > last]
         known += new
-        stop = self._source.on_records(job, new) if new else False
+        # A job that has ended by itself is not stopped any more.
+        stop = bool(new) and self._source.on_records(job, new) and not result["outcome"]
         for monitor in self._monitors:
             monitor.on_records(job, new)
         self._short.discard(trial_id)  # a worker that was lost since may have done better

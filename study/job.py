@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from typing import Any, Literal
 
-from contrastive.config import TrainConfig, selection, settings
-from contrastive.data import prepare
+from contrastive.config import TrainConfig, settings
+from study.data import prepared
+from study.length import planned_epochs
 
 Phase = Literal["search", "recheck", "confirm"]
 Outcome = Literal["finished", "stopped", "diverged", "failed"]
@@ -28,6 +28,7 @@ class Job:
         data: folder of the prepared dataset.
         gpus: its own share of GPUs; None: the study's.
         retried: why it runs a second time, or "".
+        planned: its epochs where `config` alone does not tell: with a budget of views.
     """
 
     phase: Phase
@@ -42,6 +43,7 @@ class Job:
     decide_at: tuple[int, ...] = ()
     gpus: float | None = None
     retried: str = ""
+    planned: int | None = None
 
     @property
     def key(self) -> str:
@@ -59,8 +61,8 @@ class Job:
 
     @property
     def planned_epochs(self) -> int:
-        """Epochs of a training that is not stopped."""
-        return self.config["epochs"]
+        """Epochs of a training that is not stopped; with a budget of seconds, at most."""
+        return self.planned or self.config["epochs"]
 
     def plain(self) -> dict[str, Any]:
         """As JSON data."""
@@ -81,21 +83,10 @@ class Record:
 
 
 def work(config: TrainConfig) -> dict[str, Any]:
-    """The part of a job that says what to train, `config` and `data`.
-
-    The data are looked for here, in the driver: workers may have another working directory.
-    """
-    return {"config": settings(config), "data": prepared(config)}
-
-
-def prepared(config: TrainConfig) -> str:
-    """The folder of the prepared images that `config` trains on."""
-    return _prepared(**selection(config))
-
-
-@cache
-def _prepared(**chosen: Any) -> str:
-    return str(prepare(**chosen))
+    """The part of a job that says what to train: `config`, `data` and `planned`."""
+    by_views = config.budget is not None and config.budget.views is not None
+    planned = planned_epochs(config) if by_views else None
+    return {"config": settings(config), "data": prepared(config), "planned": planned}
 
 
 def job_from(data: dict[str, Any]) -> Job:

@@ -65,6 +65,7 @@ def load_study(
         document.data["name"] = name
         document.places[("name",)] = "--name"
     faults += _cross_grids(document)
+    _take_back_epochs(document)
     study, shape_faults = _build(document.data)
     faults += shape_faults
     faults += _name_faults(document.data)
@@ -209,6 +210,13 @@ def _cross_grids(document: yamlfile.Document) -> list[Fault]:
         document.places[("arms", name)] = document.place(("arms", "grid"))
     document.data["arms"] = {k: v for k, v in arms.items() if k != "grid"} | crossed
     return []
+
+
+def _take_back_epochs(document: yamlfile.Document) -> None:
+    """`epochs: null` beside a budget: a profile or --set replaces the file's epochs by it."""
+    trial = document.data.get("trial")
+    if isinstance(trial, dict) and trial.get("budget") and trial.get("epochs", 0) is None:
+        del trial["epochs"]
 
 
 def _build(data: dict[str, Any]) -> tuple[Study | None, list[Fault]]:

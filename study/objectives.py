@@ -11,7 +11,7 @@ from study.spec import Search
 
 # What every record of a training has, or every evaluation: figures to be compared at its end.
 QUALITIES = ("val/knn_top1",)  # accuracies: the higher, the better
-COSTS = ("views", "seconds")  # of the whole training: the lower, the better
+COSTS = ("views", "flops", "seconds")  # of the whole training: the lower, the better
 
 Judged = tuple[float, ...]
 

@@ -14,11 +14,13 @@ from analysis.power import (
     seeds_needed_for_family,
     smallest_p,
 )
-from contrastive.config import TrainConfig, batches
+from contrastive.budget import batches, extent
+from contrastive.config import TrainConfig
 from contrastive.data import DataError
 from contrastive.training import Diverged, dataset_of, train
 from study import space as spaces
 from study.alike import alike_lines
+from study.length import epochs_of
 from study.progress import duration
 from study.spec import EarlyStopping, Parameter, Study
 
@@ -38,6 +40,7 @@ def plan_lines(
     yield f"study {study.name}: {study.question}" if study.question else f"study {study.name}"
     for line in alike_lines(study):
         yield f"note: {line}"
+    yield from _budget_lines(study)
     yield from _search_lines(study)
     seeds, cells = study.confirm.seed_list, len(study.arms) * len(study.conditions)
     yield (
@@ -48,6 +51,34 @@ def plan_lines(
         yield f"  {name}: {_settings(settings) or 'as in trial'}"
     yield from _power_lines(study, pilot or {})
     yield from _time_lines(study, slots)
+
+
+def _budget_lines(study: Study) -> Iterator[str]:
+    """What one training may spend, where that is not a number of epochs."""
+    budgets = {
+        (arm, condition): budget
+        for arm in study.arms
+        for condition in study.conditions
+        if (budget := TrainConfig(**study.fixed(arm, condition)).budget) and not budget.epochs
+    }
+    for budget in dict.fromkeys(budgets.values()):
+        cells = [cell for cell, own in budgets.items() if own == budget]
+        lengths = {arm: epochs_of(study, arm, condition) for arm, condition in reversed(cells)}
+        told = ", ".join(f"{arm} {_span_of(lengths[arm])}" for arm in study.arms if arm in lengths)
+        if budget.views:
+            yield f"budget: {budget.views:,} views a training; epochs: {told}"
+        else:
+            yield f"budget: {duration(budget.seconds)} of training each; epochs: {told}"
+            yield (
+                "  note: a budget of seconds cannot be reproduced: how far a training gets depends "
+                "on the machine and on what else runs there"
+            )
+
+
+def _span_of(length: tuple[int, int] | None) -> str:
+    if length is None:
+        return "not known"
+    return f"{length[0]}" if length[0] == length[1] else f"{length[0]} to {length[1]}"
 
 
 def _search_lines(study: Study) -> Iterator[str]:
@@ -145,7 +176,8 @@ def _total_seconds(study: Study) -> float:
         for condition in study.conditions
     )
     for arm in study.arms if study.search else ():
-        epochs = TrainConfig(**study.fixed(arm, study.tuned_under)).epochs
+        length = epochs_of(study, arm, study.tuned_under)
+        epochs = length[1] if length else 1
         trials = study.search.trials_per_arm * _share_trained(study.search.pruned, epochs)
         seconds += _seconds(study, arm, study.tuned_under, trials)
     return seconds
@@ -166,19 +198,22 @@ def _seconds(study: Study, arm: str, condition: str, runs: float) -> float:
     """Device-seconds of `runs` trainings, from a few timed batches of this configuration."""
     config = TrainConfig(**study.fixed(arm, condition))
     data = dataset_of(config)
-    steps = batches(config, len(data.train))
-    few = min(steps, _TIMED_BATCHES)
+    length = extent(config, len(data.train))
+    few = min(length.steps, _TIMED_BATCHES)
     per_batch, per_image = _measured(replace(config, train_limit=few * config.batch_size))
+    training = length.all_steps * per_batch
+    if config.budget is not None and config.budget.seconds is not None:
+        training = min(training, config.budget.seconds)
+    epochs = training / (length.steps * per_batch)
     evaluated = len(data.train) + len(data.val)
-    evaluations = config.epochs // config.eval_every
-    return runs * (config.epochs * steps * per_batch + evaluations * evaluated * per_image)
+    return runs * (training + epochs // config.eval_every * evaluated * per_image)
 
 
 @cache
 def _measured(config: TrainConfig) -> tuple[float, float]:
     """Seconds of a training batch, and of an image in an evaluation."""
     # Epoch 1 warms up, epoch 2 only trains, epoch 3 trains and evaluates.
-    timed = replace(config, epochs=3, eval_every=4)
+    timed = replace(config, epochs=3, budget=None, eval_every=4)
     data = dataset_of(timed)
     seconds = [record.metrics["seconds"] for record in train(timed, 0, read_test=False)]
     training = seconds[2] - seconds[1]

@@ -23,6 +23,7 @@ from study.arm import ArmSearch
 from study.faults import Paused
 from study.job import Job, Record, work
 from study.ledger import Ending, Ledger
+from study.length import planned_epochs
 from study.spec import Settings, Study
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -186,15 +187,18 @@ class SearchSource:
 
     def _job(self, arm: ArmSearch, number: int, drawn: Settings, seed: int | None = None) -> Job:
         phase = "search" if seed is None else "recheck"
+        config = TrainConfig(**(arm.fixed | drawn))
+        # A trial that has trained to its own last epoch has not been stopped.
+        rungs = tuple(epoch for epoch in arm.decide_at if epoch < planned_epochs(config))
         return Job(
             phase=phase,
             arm=arm.name,
             condition=self._study.tuned_under,
             seed=self._search.seed if seed is None else seed,
             number=number,
-            **work(TrainConfig(**(arm.fixed | drawn))),
+            **work(config),
             drawn=dict(drawn),
-            decide_at=arm.decide_at if seed is None else (),
+            decide_at=rungs if seed is None else (),
             folder=str(self._folder),
         )
 

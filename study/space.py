@@ -23,6 +23,7 @@ NOT_SEARCHED = frozenset(
         "train_limit",
         "imbalance",
         "epochs",
+        "budget",
         "eval_every",
         "knn_neighbours",
     }

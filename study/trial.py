@@ -49,8 +49,8 @@ def run_job(data: Mapping[str, Any], report: Report, *, threads: int = 1) -> Non
         torch.cuda.reset_peak_memory_stats()  # of the job that this process ran before
     outbox, to_be_continued = _Outbox(report, job), False
     try:
-        for record in _records(job, outbox):
-            outbox.add(record)
+        for record, last in _records(job, outbox):
+            outbox.add(record, last=last)
     except Diverged as diverged:
         outbox.flush("diverged", str(diverged))
     except Exception as error:  # what an arm raises is a row of the report, not the study's end
@@ -91,7 +91,7 @@ def _records(job: Job, outbox: _Outbox) -> Any:
     config = TrainConfig(**job.config)
     state, before = _load(job)
     for record in before:
-        outbox.add(record)
+        outbox.add(record, last=False)
     saved = time.monotonic()
     # On another node the driver's cache may be missing: then the data are looked for there.
     here = bool(job.data) and Path(job.data).is_dir()
@@ -100,10 +100,10 @@ def _records(job: Job, outbox: _Outbox) -> Any:
     for epoch in train(config, job.seed, dataset=dataset, state=state, read_test=reads):
         record = _plain(epoch)
         before.append(record)
-        if time.monotonic() - saved > CHECKPOINT_EVERY_S and epoch.epoch < config.epochs:
+        if time.monotonic() - saved > CHECKPOINT_EVERY_S and not epoch.last:
             _save(job, epoch.state(), before)
             saved = time.monotonic()
-        yield record
+        yield record, epoch.last
 
 
 class _Outbox:
@@ -114,10 +114,11 @@ class _Outbox:
         self._waiting: list[dict[str, Any]] = []
         self._sent = time.monotonic()
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Record, *, last: bool) -> None:
+        """Keep a record; the last one goes with the outcome, when nobody can stop the job."""
         self._waiting.append(record.plain())
         due = time.monotonic() - self._sent > FLUSH_EVERY_S
-        if (due and record.epoch < self._job.planned_epochs) or record.epoch in self._job.decide_at:
+        if not last and (due or record.epoch in self._job.decide_at):
             self.flush(None)
 
     def flush(self, outcome: str | None, failure: str = "", *, out_of_memory: bool = False) -> None:

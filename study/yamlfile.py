@@ -11,6 +11,7 @@ import yaml
 from study.faults import Fault, Path
 
 _DEEPEST = 20
+_ONE_KEY: Path = ("trial", "budget")  # a profile's views replace the file's seconds
 
 
 class Loader(yaml.SafeLoader):
@@ -49,7 +50,10 @@ class Document:
         return self.places[path]
 
     def merge(self, over: Any, path: Path, places: dict[Path, str]) -> None:
-        """Lay `over` on the data at `path`: mappings are merged, all else is replaced."""
+        """Lay `over` on the data at `path`: mappings are merged, all else is replaced.
+
+        The budget of a training is replaced too, since it has one key.
+        """
         self.data = self._merged(self.data, path, over, (), places)
 
     def find(self, path: Path) -> Any:
@@ -72,7 +76,7 @@ class Document:
             base[path[0]] = self._merged(base.get(path[0]), path[1:], over, (*at, path[0]), places)
             self.places.setdefault((*at, path[0]), places[()])
             return base
-        if isinstance(base, dict) and isinstance(over, dict):
+        if isinstance(base, dict) and isinstance(over, dict) and at != _ONE_KEY:
             merged = dict(base)
             for key, value in over.items():
                 below = {p[1:]: place for p, place in places.items() if p[:1] == (key,)}

@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from contrastive.device import constant, waits
+
 # ITU-R 601-2 luma, the weights of Pillow and torchvision.
 _LUMA = (0.2989, 0.587, 0.114)
 
@@ -55,7 +57,7 @@ def hue(images: Tensor, factor: Tensor) -> Tensor:
     sixths -= (sixths * (1 / 6)).floor_().mul_(6)
     # HSV back to RGB: red is |s - 3| - 1, green 2 - |s - 2|, blue 2 - |s - 4|, each clamped to
     # [0, 1], times the chroma, above the lowest channel.
-    centre, sign, bias = images.new_tensor(_SECTORS).view(3, 1, 3, 1, 1)
+    centre, sign, bias = constant(_SECTORS, images).view(3, 1, 3, 1, 1)
     share = (sixths[:, None] - centre).abs_().mul_(sign).add_(bias).clamp_(0, 1)
     return share.mul_(chroma[:, None]).add_(low[:, None])
 
@@ -75,32 +77,56 @@ def jitter(images: Tensor, factors: Tensor, order: Tensor) -> Tensor:
 
     Args:
         images: (B, 3, H, W) in [0, 1]; changed in place.
-        factors: (B, 4) for brightness, contrast, saturation and hue, on the CPU; 1, 1, 1 and 0
-            leave an image as it is.
-        order: (B, 4) permutations of 0..3 on the CPU: step -> which change. On the CPU, so that
-            finding the images whose hue is due never waits for a GPU.
+        factors: (B, 4) for brightness, contrast, saturation and hue; 1, 1, 1 and 0 leave an image
+            as it is.
+        order: (B, 4) permutations of 0..3: step -> which change.
 
     Returns:
-        `images`.
+        (B, 3, H, W) in [0, 1].
     """
-    device = images.device
     drawn = factors.gather(1, order)  # (B, 4): the factor of each step
     drawn = torch.where(order == HUE, 1.0, drawn)
     rest = 1 - drawn
-    of_mean = torch.where(order == CONTRAST, rest, 0.0).to(device, non_blocking=True)
-    of_luma = torch.where(order == SATURATION, rest, 0.0).to(device, non_blocking=True)
-    drawn = drawn.to(device, non_blocking=True)
-    turns = factors[:, HUE] != 0
-    turn = factors[:, HUE].to(device, non_blocking=True)
+    of_mean = torch.where(order == CONTRAST, rest, 0.0)
+    of_luma = torch.where(order == SATURATION, rest, 0.0)
+    turn = factors[:, HUE]
+    if waits(images.device):
+        return _jitter_without_waiting(images, drawn, of_mean, of_luma, turn, order)
     for step in range(4):
-        luma = grey(images)
-        mean = luma.mean(dim=(1, 2, 3)) * of_mean[:, step]
-        luma.mul_(_column(of_luma[:, step])).add_(_column(mean))
-        torch.addcmul(luma, images, _column(drawn[:, step]), out=images).clamp_(0, 1)
-        due = ((order[:, step] == HUE) & turns).nonzero()[:, 0].to(device, non_blocking=True)
+        _change(images, drawn[:, step], of_mean[:, step], of_luma[:, step])
+        due = ((order[:, step] == HUE) & (turn != 0)).nonzero()[:, 0]
         if len(due):
             images.index_copy_(0, due, hue(images[due], turn[due]))
     return images
+
+
+def _jitter_without_waiting(
+    images: Tensor, drawn: Tensor, of_mean: Tensor, of_luma: Tensor, turn: Tensor, order: Tensor
+) -> Tensor:
+    """The steps before each image's hue, the hue of all images at once, and the steps after it.
+
+    Nobody needs to know whose turn it is: a step on the other side of an image's hue has f = 1,
+    which changes nothing. Seven changes of the batch, where one hue per step would be eight, four
+    of them of the dear kind.
+    """
+    hues = (order == HUE).int().argmax(1, keepdim=True)  # (B, 1): the step of each image's hue
+    steps = torch.arange(4, device=order.device)
+    for side, turns in ((steps < hues, range(3)), (steps > hues, range(1, 4))):
+        factor = torch.where(side, drawn, 1.0)
+        mean, luma = torch.where(side, of_mean, 0.0), torch.where(side, of_luma, 0.0)
+        for step in turns:
+            _change(images, factor[:, step], mean[:, step], luma[:, step])
+        if turns.start == 0:
+            images = torch.where(_column(turn != 0), hue(images, turn), images)
+    return images
+
+
+def _change(images: Tensor, factor: Tensor, of_mean: Tensor, of_luma: Tensor) -> None:
+    """factor·x + of_mean·(mean luma) + of_luma·luma of each image, clamped, in place."""
+    luma = grey(images)
+    mean = luma.mean(dim=(1, 2, 3)) * of_mean
+    luma.mul_(_column(of_luma)).add_(_column(mean))
+    torch.addcmul(luma, images, _column(factor), out=images).clamp_(0, 1)
 
 
 def _blend(images: Tensor, other: Tensor, factor: Tensor) -> Tensor:

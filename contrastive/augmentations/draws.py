@@ -18,7 +18,7 @@ from contrastive.seeds import generator
 
 @dataclass(frozen=True)
 class Draws:
-    """Uniform numbers in [0, 1) by purpose, each (rows, width) float32 on the CPU."""
+    """Uniform numbers in [0, 1) by purpose, each (rows, width) float32; drawn on the CPU."""
 
     values: dict[str, Tensor]
 
@@ -30,6 +30,10 @@ class Draws:
     def rows(self, index: Tensor) -> Draws:
         """The draws of the rows in `index` (K,), in that order."""
         return Draws({purpose: value[index] for purpose, value in self.values.items()})
+
+    def to(self, device: torch.device) -> Draws:
+        """The same numbers on `device`."""
+        return Draws({purpose: value.to(device) for purpose, value in self.values.items()})
 
     def __len__(self) -> int:
         return len(next(iter(self.values.values())))

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from contrastive.device import constant
+
 
 def crop_boxes(
     attempts: Tensor,
@@ -33,7 +35,7 @@ def crop_boxes(
     """
     tries = attempts.shape[1] // 2
     area = height * width * _between(attempts[:, :tries], *scale)
-    log_ratio = torch.log(torch.tensor(ratio))
+    log_ratio = constant(ratio, attempts).log()
     aspect = torch.exp(_between(attempts[:, tries:], log_ratio[0], log_ratio[1]))
     w = torch.round(torch.sqrt(area * aspect))
     h = torch.round(torch.sqrt(area / aspect))

@@ -12,6 +12,7 @@ from contrastive.augmentations.blur import gaussian_blur
 from contrastive.augmentations.colour import grey, jitter
 from contrastive.augmentations.draws import Draws
 from contrastive.augmentations.geometry import affine, crop_boxes, crop_resize_flip
+from contrastive.device import constant, waits
 
 _BLUR = {"blur": 1, "sigma": 1}
 
@@ -28,7 +29,7 @@ class Pipeline:
 
         Args:
             images: (B, C, H, W) float in [0, 1].
-            draws: one row per image, on the CPU.
+            draws: one row per image, on the device of the images.
             blur_prob: probability that a view is blurred.
 
         Returns:
@@ -44,16 +45,19 @@ def natural(images: Tensor, draws: Draws, *, blur_prob: float) -> Tensor:
     probability 0.8 in random order, grey with probability 0.2, 3×3 Gaussian blur with σ in
     [0.1, 2]. Departures: the listing blurs every view; `blur_prob` blurs that share of them.
     """
-    device = images.device
     height, width = images.shape[-2:]
     boxes = crop_boxes(draws["crop"], draws["position"], height=height, width=width)
-    images = crop_resize_flip(images, boxes.to(device), (draws["flip"] < 0.5).to(device))
+    images = crop_resize_flip(images, boxes, draws["flip"] < 0.5)
     if images.shape[1] == 3:
-        strength = torch.tensor([0.4, 0.4, 0.4, 0.1]) * (draws["jitter"] < 0.8)[:, None]
-        factors = (2 * draws["factors"] - 1) * strength + torch.tensor([1.0, 1.0, 1.0, 0.0])
+        strength = constant(_STRENGTH, images) * (draws["jitter"] < 0.8)[:, None]
+        factors = (2 * draws["factors"] - 1) * strength + constant(_UNCHANGED, images)
         images = jitter(images, factors, draws["order"].argsort(1))
-        images = _on(images, _chosen(draws["grey"] < 0.2), lambda x: grey(x).expand(-1, 3, -1, -1))
+        images = _where(draws["grey"] < 0.2, images, lambda x, _: grey(x).expand(-1, 3, -1, -1))
     return _blurred(images, draws, blur_prob)
+
+
+_STRENGTH = (0.4, 0.4, 0.4, 0.1)
+_UNCHANGED = (1.0, 1.0, 1.0, 0.0)
 
 
 def digits(images: Tensor, draws: Draws, *, blur_prob: float) -> Tensor:
@@ -62,13 +66,12 @@ def digits(images: Tensor, draws: Draws, *, blur_prob: float) -> Tensor:
     Rotation within ±45°, scale in [0.7, 1.3], shift up to a tenth of the canvas in both
     directions, brightness factor in [0.6, 1.4], 3×3 Gaussian blur with probability `blur_prob`.
     """
-    device = images.device
-    factor = 0.6 + 0.8 * draws["brightness"].to(device)
+    factor = 0.6 + 0.8 * draws["brightness"]
     images = affine(
         images,
-        angle=(90 * draws["angle"] - 45).to(device),
-        scale=(0.7 + 0.6 * draws["scale"]).to(device),
-        shift=((2 * draws["shift"] - 1) * images.shape[-1] / 10).to(device),
+        angle=90 * draws["angle"] - 45,
+        scale=0.7 + 0.6 * draws["scale"],
+        shift=(2 * draws["shift"] - 1) * images.shape[-1] / 10,
     )
     return _blurred((images * factor[:, None, None, None]).clamp(0, 1), draws, blur_prob)
 
@@ -84,19 +87,26 @@ PIPELINES: dict[str, Pipeline] = {
 
 
 def _blurred(images: Tensor, draws: Draws, blur_prob: float) -> Tensor:
-    chosen = _chosen(draws["blur"] < blur_prob)
-    sigma = (0.1 + 1.9 * draws["sigma"][chosen]).to(images.device)
-    return _on(images, chosen, lambda x: gaussian_blur(x, sigma))
+    sigma = draws["sigma"]
+    return _where(
+        draws["blur"] < blur_prob,
+        images,
+        lambda x, rows: gaussian_blur(x, 0.1 + 1.9 * sigma[rows]),
+    )
 
 
-def _chosen(mask: Tensor) -> Tensor:
-    """(K,) rows where the CPU mask is true; the host knows K without asking a GPU."""
-    return mask.nonzero()[:, 0]
+def _where(
+    mask: Tensor, images: Tensor, change: Callable[[Tensor, Tensor | slice], Tensor]
+) -> Tensor:
+    """`images` with `change` applied where `mask` (B,) is true.
 
+    On a CPU the chosen rows alone are changed, in place: they are this pipeline's own. A GPU would
+    be waited for to learn how many they are: there all rows are changed and the mask chooses.
 
-def _on(images: Tensor, chosen: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """`images` with `change` applied to the chosen rows, in place: they are this pipeline's own."""
-    if not len(chosen):
-        return images
-    chosen = chosen.to(images.device, non_blocking=True)
-    return images.index_copy_(0, chosen, change(images[chosen]))
+    Args:
+        change: takes images and the rows of the batch that they are.
+    """
+    if waits(images.device):
+        return torch.where(mask[:, None, None, None], change(images, slice(None)), images)
+    chosen = mask.nonzero()[:, 0]
+    return images.index_copy_(0, chosen, change(images[chosen], chosen)) if len(chosen) else images

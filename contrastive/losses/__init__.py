@@ -31,4 +31,10 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "triplet": triplet,
 }
 
-__all__ = ["LOSSES", "accepted", *LOSSES]
+__all__ = ["LOSSES", "accepted", "needs_two_labels", *LOSSES]
+
+
+def needs_two_labels(name: str, *, false_negatives: str) -> bool:
+    """Whether a batch whose images all have one label leaves this loss without a negative."""
+    drops = "false_negatives" in accepted(name) and false_negatives == "drop"
+    return name == "triplet" or drops

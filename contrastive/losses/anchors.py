@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from contrastive.device import waits
 from contrastive.losses.checks import (
     AGGREGATIONS,
     FALSE_NEGATIVES,
@@ -102,9 +103,9 @@ def same_label(labels: Tensor) -> Tensor:
 def _remaining(left_out: Tensor, dtype: torch.dtype) -> Tensor:
     """N: how many negatives each anchor keeps, (B,)."""
     # Sharing a label is an equivalence, so one anchor without a negative means a single class in
-    # the batch, and no anchor has one. The one place that waits for a GPU: an error about the data
-    # cannot be raised without reading them.
-    if bool(left_out.all()):
+    # the batch, and no anchor has one. A GPU is not waited for to find that out: there the loss of
+    # such a batch is infinite.
+    if not waits(left_out.device) and bool(left_out.all()):
         raise ValueError(
             'false_negatives="drop" leaves no anchor a negative: all images of the batch have the '
             "same label; allowed: at least two labels in a batch; try: a larger batch"

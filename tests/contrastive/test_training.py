@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from contrastive.config import TrainConfig
 from contrastive.data import DataError
 from contrastive.encoders import ENCODERS, build_model
+from contrastive.epoch import sources
 from contrastive.noise import other_class
 from contrastive.seeds import derive, generator
 from contrastive.training import Diverged, StateError, _Training, dataset_of, train
@@ -212,20 +213,18 @@ class TestFalsePositives:
     @pytest.mark.parametrize("rate", [0.3, 1.0])
     def test_the_rate_is_the_share_of_replaced_positives(self, rate: float):
         """Within 5 standard errors of a binomial: false alarms below 1e-6."""
-        config = TrainConfig(dataset="digits", false_positive_rate=rate, num_positives=2)
-        training = _Training(config, 1, None, "cpu")
-        count = len(training.train)
+        labels = dataset_of(TrainConfig(dataset="digits")).train.labels
+        count = len(labels)
         widths = {"false_positive": 1, "partner": 1}
         from contrastive.augmentations import draw_epoch
 
         draws = draw_epoch(widths, seed=1, epoch=1, views=3, images=count)
-        sources = training._sources(draws, 3)
-        assert torch.equal(sources[0], torch.arange(count))  # anchors are never replaced
-        replaced = sources[1:] != torch.arange(count)
+        found = sources(labels, draws, 3, rate)
+        assert torch.equal(found[0], torch.arange(count))  # anchors are never replaced
+        replaced = found[1:] != torch.arange(count)
         tolerance = 5 * math.sqrt(rate * (1 - rate) / replaced.numel())
         assert abs(replaced.float().mean().item() - rate) <= tolerance
-        labels = training.dataset.train.labels
-        assert not (labels[sources[1:]][replaced] == labels.expand(2, -1)[replaced]).any()
+        assert not (labels[found[1:]][replaced] == labels.expand(2, -1)[replaced]).any()
 
     def test_noise_changes_a_training(self):
         assert metrics(tiny(false_positive_rate=0.5)) != metrics(tiny())

@@ -8,7 +8,10 @@ import pytest
 import yaml
 
 from analysis.plan import read_plan
-from analysis.power import seeds_needed_for_family
+from analysis.power import seeds_for, seeds_needed_for_family
+from contrastive.budget import extent, views_per_step
+from contrastive.config import TrainConfig
+from contrastive.flops import flops_per_view
 from study.faults import SpecError, StudyError
 from study.load import load_study, study_from
 
@@ -519,3 +522,35 @@ def test_every_shipped_file_and_profile_is_good(file: Path):
         assert study.claims
         needed = seeds_needed_for_family(len(study.claims), study.alpha)
         assert len(study.confirm.seed_list) >= needed, "the seeds cannot decide the claims"
+
+
+PAPER = [
+    ("pos.yaml", "paper"), ("equivalence.yaml", "paper"), ("paper/T1.yaml", "equal_views"),
+    *((f"paper/{name}.yaml", None) for name in ("F1", "F2", "F3", "F4", "T1")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "profile"), PAPER)
+def test_at_the_papers_scale_evaluation_costs_a_tenth_of_training_at_most(name, profile):
+    """In FLOPs, by PyTorch's counter, on CIFAR-10's 45,000 + 5,000 + 10,000 images."""
+    study = load_study(SPACES / name, profile=profile, data=False)
+    for arm in study.arms:
+        config = TrainConfig(**study.fixed(arm, next(iter(study.conditions))))
+        cost = flops_per_view(config.encoder, (3, 32, 32), config.projection_dim)
+        length = extent(config, 45_000)
+        trained = length.all_steps * views_per_step(config) * cost.training
+        # The untrained encoder, every `eval_every` epochs, and the last epoch; each the training
+        # and the validation split. At the end the test split, the same for the untrained encoder,
+        # and two views of the test split.
+        evaluations = len({0, *range(0, length.epochs, config.eval_every), length.epochs})
+        views = evaluations * 50_000 + 10_000 + 55_000 + 20_000
+        assert views * cost.forward / trained <= 0.1
+
+
+def test_the_equivalence_study_compares_what_is_fast_with_what_is_plain_and_nothing_else():
+    study = load_study(SPACES / "equivalence.yaml")
+    plain, fast = (vars(TrainConfig(**study.fixed(arm, "default"))) for arm in ("plain", "fast"))
+    assert {name for name in plain if plain[name] != fast[name]} == {"compile", "precision"}
+    assert (plain["compile"], plain["precision"]) == ("off", "float32")
+    needed = seeds_for(study.margin / study.pilot_sd, len(study.claims), power=0.9)
+    assert needed <= len(study.confirm.seed_list)
