@@ -93,10 +93,17 @@ def execute(
 
 
 def execute_here(
-    source: Source, *, monitors: Sequence[Monitor] = (), work: Work | None = None
+    source: Source,
+    *,
+    monitors: Sequence[Monitor] = (),
+    work: Work | None = None,
+    gpus: float = 0.0,
 ) -> None:
-    """As `execute`, one job after the other in this process and without Ray: for tests."""
-    conductor = _Conductor(source, monitors, threads=1, gpus=0.0)
+    """As `execute`, one job after the other in this process and without Ray: for tests.
+
+    `gpus` is what jobs are told of their share; nobody sets it aside.
+    """
+    conductor = _Conductor(source, monitors, threads=1, gpus=gpus)
     while (job := conductor.start("here")) is not None:
         with contextlib.suppress(_Stopped):
             (work or _training())(job.plain(), _report_here(conductor))

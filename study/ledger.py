@@ -19,7 +19,7 @@ from study.job import Job, Outcome, Record, job_from, record_from
 
 RUN_COLUMNS = (
     "phase", "arm", "condition", "seed", "trial", "status", "epochs", "planned_epochs", "seconds",
-    "value", "config", "mlflow_run_id", "failure",
+    "value", "test_reads", "config", "mlflow_run_id", "failure",
 )  # fmt: skip
 RESULT_COLUMNS = ("arm", "condition", "seed", "epoch", "metric", "value", "correct", "total")
 # Wall-clock time differs from run to run; results.csv holds only what a seed determines.
@@ -44,6 +44,11 @@ class Ending:
     def seconds(self) -> float:
         """Device-seconds of training and evaluation."""
         return self.records[-1].metrics.get("seconds", 0.0) if self.records else 0.0
+
+    @property
+    def test_reads(self) -> int:
+        """How often the test split was read: by a confirmation run, once, after its last epoch."""
+        return sum(any(m.startswith("test/") for m in r.metrics) for r in self.records)
 
     def last(self, metric: str) -> float | None:
         """The metric at the last epoch that has it."""
@@ -120,6 +125,7 @@ def run_row(
         job.planned_epochs,
         f"{ending.seconds:.3f}" if ending else 0,
         "" if value is None else repr(value),
+        ending.test_reads if ending else 0,
         json.dumps(job.config, sort_keys=True),
         run_ids.get(job.key, ""),
         ending.failure if ending else "",

@@ -97,9 +97,25 @@ def _provenance(folder: Folder) -> dict[str, Any]:
         "hardware": last.get("hardware", {}),
         "hash": folder.hash(),
         "study id": folder.identity(),
+        "test split": _test_reads(folder),
         "mlflow": places[-1] if places else {},
         "looks": [{"at": at, "seeds": len(seeds)} for seeds, at in looks.items()],
     }
+
+
+def _test_reads(folder: Folder) -> str:
+    """How often the test split was read, and by whom."""
+    try:
+        with folder.runs_csv.open(newline="") as file:
+            rows = [(row["phase"], int(row["test_reads"])) for row in csv.DictReader(file)]
+    except (OSError, ValueError, KeyError, TypeError, csv.Error):  # damage is told elsewhere
+        return "not known"
+    confirming = [reads for phase, reads in rows if phase == "confirm"]
+    searching = sum(reads for phase, reads in rows if phase != "confirm")
+    return (
+        f"reads in the confirmation: {sum(confirming)}, at most {max(confirming, default=0)} per "
+        f"run, after its last epoch; in the search: {searching}"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

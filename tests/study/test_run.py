@@ -76,6 +76,16 @@ def test_every_planned_run_is_in_the_tables(smoke):
     assert sorted(curves.epoch.unique()) == [0, 1, 2, 3]
 
 
+def test_the_test_split_is_read_once_by_each_confirmation_run_and_by_nothing_else(smoke):
+    folder, _ = smoke
+    runs = pd.read_csv(folder / "runs.csv")
+    assert (runs.test_reads == (runs.phase == "confirm")).all()
+    told = json.loads((folder / "report" / "report.json").read_text())["provenance"]["test split"]
+    assert told == (
+        "reads in the confirmation: 12, at most 1 per run, after its last epoch; in the search: 0"
+    )
+
+
 def test_the_confirmation_uses_the_frozen_winners(smoke):
     folder, _ = smoke
     winners = json.loads((folder / "winners.json").read_text())["winners"]
