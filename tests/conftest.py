@@ -16,6 +16,21 @@ settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
 
 
+# These start Ray, or processes that train: side by side they would wait for each other's cores.
+ONE_AFTER_ANOTHER = (
+    "test_benchmarks", "test_cards", "test_cluster", "test_compiled", "test_execution",
+    "test_faults", "test_memory", "test_run", "test_store",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep heavy files in one of the two test processes, and begin with them."""
+    for item in items:
+        if item.path.stem in ONE_AFTER_ANOTHER:
+            item.add_marker(pytest.mark.xdist_group("heavy"))
+    items.sort(key=lambda item: item.path.stem not in ONE_AFTER_ANOTHER)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory):
     """Neither read nor fill the user's cache of decoded datasets."""
