@@ -142,7 +142,7 @@ class Mirror:
     def _tried(self) -> bool:
         try:
             self.round(last=self._closing.is_set())
-        except (StoreError, sqlite3.Error, OSError) as error:
+        except Exception as error:  # whatever it is: the thread lives on, and `close` tells
             self._error = str(error) or type(error).__name__
             return False
         self._error = ""

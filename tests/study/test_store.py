@@ -355,6 +355,35 @@ def test_what_could_not_be_copied_is_said_at_the_end(tmp_path, monkeypatch):
     assert left.endswith("(no route to host)")
 
 
+@pytest.mark.parametrize("times", [1, 1000])
+def test_an_error_that_nobody_foresaw_neither_ends_the_copying_nor_is_kept_quiet(
+    tmp_path, monkeypatch, times
+):
+    monkeypatch.setattr("study.mirror.EVERY_S", 0.05)
+    left = times
+
+    class Exhausted(Store):
+        def copy(self, file: Path, name: str) -> None:
+            nonlocal left
+            left -= 1
+            if left >= 0:
+                raise RuntimeError("can't start new thread")
+            super().copy(file, name)
+
+    folder = tmp_path / "s"
+    write_whole(folder / "study.yaml", "a")
+    store = Exhausted(address(tmp_path), "s")
+    said: list[str] = []
+    mirror = Mirror(folder, store, warn=said.append)
+    mirror.start()
+    until(lambda: said)
+    assert "can't start new thread" in said[0]
+    told = mirror.close(1.5)
+    assert store.holds("study.yaml") == (times == 1)
+    assert told.endswith("(can't start new thread)") == (times != 1)
+    assert bool(told) == (times != 1)
+
+
 def test_an_end_in_a_hurry_waits_no_longer_than_said(tmp_path):
     class Slow(Store):
         def copy(self, file: Path, name: str) -> None:
