@@ -33,6 +33,7 @@ WAIT_AT_MOST_S = 30.0  # between rounds while the store fails
 CHECKPOINTS_EVERY_S = 300.0  # they are large, and each replaces the one before
 AT_ONCE = 8  # objects of one kind
 _HISTORY = "search.db"
+_CHECKPOINTS = "checkpoints/"
 # Not copied: Ray's own files, and what belongs to this machine.
 _LOCAL = ("ray/", "lock", "driver.json", "tokens.json", "search.db-", "fetching/")
 _FIRST = ("study.yaml", "sessions.jsonl", "packing.json")
@@ -63,6 +64,7 @@ class Mirror:
         self._folder, self._store, self._mine, self._warn = folder, store, mine, warn
         self._copied: dict[str, Signature] = {}
         self._checkpoints_at = 0.0
+        self._stale: list[str] | None = None  # checkpoints of earlier sessions, once listed
         self._put: set[str] = set()
         if complete:
             self._copied = {n: _signature(f) for group in _groups(folder) for n, f in group}
@@ -196,12 +198,13 @@ class Mirror:
             self._writes += 1
 
     def _checkpoints(self, group: Sequence[tuple[str, Path]]) -> None:
-        gone = [n for n in self._copied if n.startswith("checkpoints/")]
-        there = {name for name, _ in group}
-        for name in gone:
-            if name not in there:
-                self._store.remove(name)
-                del self._copied[name]
+        if self._stale is None:
+            self._stale = self._store.below(_CHECKPOINTS)
+        known = {*self._stale, *(n for n in self._copied if n.startswith(_CHECKPOINTS))}
+        for name in sorted(known - {name for name, _ in group}):
+            self._store.remove(name)
+            self._copied.pop(name, None)
+        self._stale = []
         self._copy(group)
         self._checkpoints_at = time.monotonic()
 
@@ -220,7 +223,7 @@ def _groups(folder: Path) -> list[list[tuple[str, Path]]]:
     """Files by name, in the order in which they are to be copied."""
     runs = [f"runs/{phase}/" for phase in ("search", "recheck", "confirm")]
     order = [_FIRST, (_HISTORY,), (runs[0],), (runs[1],), ("winners.json",), (runs[2],), None,
-             ("checkpoints/",)]  # fmt: skip
+             (_CHECKPOINTS,)]  # fmt: skip
     claimed = tuple(start for group in order if group for start in group)
     found = []
     for starts in reversed(order):

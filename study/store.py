@@ -93,6 +93,16 @@ class Store:
         with _told(), contextlib.suppress(FileNotFoundError):
             self._files.delete_file(f"{self._root}/{name}")
 
+    def below(self, start: str) -> list[str]:
+        """Names of all objects whose name begins with a folder, `checkpoints/` say."""
+        selector = fs.FileSelector(
+            f"{self._root}/{start.rstrip('/')}", recursive=True, allow_not_found=True
+        )
+        with _told():
+            found = self._files.get_file_info(selector)
+        files = (entry.path for entry in found if entry.type == fs.FileType.File)
+        return sorted(path.removeprefix(f"{self._root}/") for path in files)
+
     def fetch(self, folder: Path) -> None:
         """Copy all objects into an empty folder."""
         folder.mkdir(parents=True, exist_ok=True)

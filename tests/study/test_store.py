@@ -323,6 +323,20 @@ def test_a_checkpoint_that_is_no_longer_needed_leaves_the_store(tmp_path):
     assert not store.holds("checkpoints/a.pt")
 
 
+def test_checkpoints_that_an_earlier_session_left_in_the_store_leave_it(tmp_path):
+    """Its machine died, went on later, and their trainings ended before anything was copied."""
+    folder = tmp_path / "s"
+    store = Store(address(tmp_path), "s")
+    assert store.below("checkpoints/") == []
+    for name in ("confirm/a/1.pt", "confirm/a/2.pt", "search/b/3.pt.part"):
+        store.write(f"checkpoints/{name}", b"x")
+    store.write("checkpoints.csv", b"x")
+    write_whole(folder / "checkpoints" / "confirm" / "a" / "2.pt", "x")
+    Mirror(folder, store, warn=print).round()
+    assert store.below("checkpoints/") == ["checkpoints/confirm/a/2.pt"]
+    assert store.holds("checkpoints.csv")
+
+
 def test_a_store_that_fails_costs_a_warning_and_is_tried_again(tmp_path, monkeypatch):
     monkeypatch.setattr("study.mirror.EVERY_S", 0.05)
     said: list[str] = []
