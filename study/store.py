@@ -35,7 +35,8 @@ def is_address(storage: str) -> bool:
 
 def shown(address: str) -> str:
     """An address without its options, for people."""
-    return address.partition("?")[0].rstrip("/")
+    scheme, mark, rest = address.partition("?")[0].partition("://")
+    return f"{scheme}{mark}{rest.rstrip('/')}"
 
 
 class Store:
@@ -165,7 +166,9 @@ def _opened(address: str) -> tuple[fs.FileSystem, str]:
     path = path.rstrip("/")
     if not path:
         raise StudyError(
-            f"--storage {address} names no bucket or folder\n  try: {parts.scheme}://bucket/studies"
+            f"--storage {shown(address)} names no bucket or folder\n"
+            f"  try: {'file:///folder' if parts.scheme == 'file' else f'{parts.scheme}://bucket'}"
+            "/studies"
         )
     return files, path
 

@@ -61,6 +61,20 @@ def test_an_address_that_cannot_be_used_is_told(storage, part):
     assert "abc" not in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("storage", "told"),
+    [
+        ("gs://", "--storage gs:// names no bucket or folder\n  try: gs://bucket/studies"),
+        ("s3://?region=eu-west-1", "--storage s3:// names no bucket"),
+        ("file:///", "--storage file:// names no bucket or folder\n  try: file:///folder/studies"),
+    ],
+)
+def test_an_address_without_a_bucket_is_told_as_it_was_typed(storage, told):
+    with pytest.raises(StudyError) as error:
+        Store(storage, "s")
+    assert str(error.value).startswith(told)
+
+
 def test_a_command_with_a_wrong_address_ends_with_2_and_without_a_traceback(tmp_path, capsys):
     smoke = str(Path(__file__).parents[2] / "search_spaces" / "smoke.yaml")
     assert main([smoke, "--storage", "ftp://host/x"]) == 2
