@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pyarrow
 from pyarrow import fs
@@ -20,6 +20,8 @@ from pyarrow import fs
 from study.faults import StudyError, listing
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "file")
+# Options that choose between stores whose buckets may have the same name.
+_PLACING = ("endpoint_override", "region", "blob_storage_authority", "dfs_storage_authority")
 _CHUNK = 2**22  # bytes
 _GIVE_UP_S = 20  # pyarrow retries Google's stores for a quarter of an hour
 
@@ -37,6 +39,16 @@ def shown(address: str) -> str:
     """An address without its options, for people."""
     scheme, mark, rest = address.partition("?")[0].partition("://")
     return f"{scheme}{mark}{rest.rstrip('/')}"
+
+
+def place(address: str) -> str:
+    """What tells the store at an address from all others: never a secret, and no other option.
+
+    Buckets of one name at two endpoints are two; `scheme=http` reaches the same one in another way.
+    """
+    chosen = sorted(set(parse_qsl(urlsplit(address).query)))
+    options = urlencode([(name, value) for name, value in chosen if name in _PLACING])
+    return f"{shown(address)}?{options}" if options else shown(address)
 
 
 class Store:

@@ -21,7 +21,7 @@ from study.faults import Paused, StudyError
 from study.folder import already_exists, state_of
 from study.ledger import digest, write_whole
 from study.mirror import Mirror
-from study.store import Store, StoreError, shown
+from study.store import Store, StoreError, place
 
 PATIENCE_S = 60.0  # at the end, for a store that takes nothing
 HURRY_S = 7.0  # after Ctrl-C
@@ -41,7 +41,7 @@ class Stored:
 
     def __init__(self, address: str, name: str, say: Callable[[str], None]) -> None:
         self.store = Store(address, name)
-        self.path = root(None) / "studies" / digest(shown(address))[:12] / name
+        self.path = root(None) / "studies" / digest(place(address))[:12] / name
         self._say, self._forgotten = say, False
 
     def refuse_existing(self, *, command: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow import fs
 
 from study import claim as claims
 from study.claim import SIGN, Claim
@@ -517,6 +518,23 @@ def kept(tmp_path: Path, monkeypatch, cache: str, write: dict[str, str] | None =
         for name, text in (write or {}).items():
             write_whole(stored.path / name, text)
     return stored.path
+
+
+def test_buckets_of_one_name_at_two_endpoints_have_two_local_folders(cache, monkeypatch):
+    # No network: pyarrow asks Amazon for a bucket's region where none is given.
+    monkeypatch.setattr("study.store._opened", lambda address: (fs.LocalFileSystem(), "/x"))
+
+    def local(address: str) -> Path:
+        return Stored(address, "s", print).path
+
+    plain = local("s3://bucket/x")
+    one, two = (local(f"s3://bucket/x?endpoint_override={host}:9000") for host in ("one", "two"))
+    assert len({plain, one, two, local("s3://bucket/x?region=eu-west-1")}) == 4
+    # The same place, however it is written and reached.
+    assert local("s3://bucket/x/") == plain
+    assert local("s3://bucket/x?scheme=http&endpoint_override=one%3A9000") == one
+    more = "allow_bucket_creation=true&scheme=http"
+    assert local(f"s3://bucket/x?{more}&endpoint_override=two:9000") == two
 
 
 def test_a_study_moves_between_machines_and_stale_copies_are_put_aside(
