@@ -70,7 +70,6 @@ class Stored:
         with _answering(self.store):
             fetched = self._bring(claim)
         mirror = Mirror(self.path, self.store, mine=claim.check, warn=self._say, complete=fetched)
-        claim.keep(on_lost=self._end_study)
         mirror.start()
         hurry = False
         try:
@@ -117,12 +116,21 @@ class Stored:
         if not there or (here and last in self._tokens()):
             # Nobody has worked on it since this folder did: it is as new as the store, or newer.
             self._note(last, claim.token)
-            claim.sign()
+            self._take(claim)
             return False
-        claim.sign()
-        fetch(self.store, self.path)
+        self._take(claim)
+        try:
+            fetch(self.store, self.path)
+        except BaseException:
+            claim.release()
+            raise
         self._note(claim.token)
         return True
+
+    def _take(self, claim: Claim) -> None:
+        """Sign, and give signs of life at once: fetching may take minutes."""
+        claim.sign()
+        claim.keep(on_lost=self._end_study)
 
     def _tokens(self) -> list[str]:
         """Of the drivers that have worked in this folder."""

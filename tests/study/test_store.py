@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import threading
 import time
 from pathlib import Path
 
@@ -570,6 +571,32 @@ def test_a_fetch_that_did_not_end_is_begun_again(tmp_path, monkeypatch, brisk):
     found = tree(kept(tmp_path, monkeypatch, "two"))
     assert found["winners.json"] == b"{}"
     assert not any(name.startswith("fetching") for name in found)
+
+
+def test_who_fetches_for_long_gives_signs_of_life_and_none_after_a_failure(
+    tmp_path, monkeypatch, brisk
+):
+    kept(tmp_path, monkeypatch, "one", {"study.yaml": "d"})
+    monkeypatch.setenv("CONTRASTIVE_CACHE", str(tmp_path / "two"))
+    stored = Stored(address(tmp_path), "s", print)
+    signs: set[bytes] = set()
+
+    def slow(store: Store, folder: Path) -> None:
+        until(lambda: len(signs.add(store.read(SIGN)) or signs) > 2)
+        other = Claim(Store(address(tmp_path), "s"), tmp_path / "third")
+        with pytest.raises(StudyError, match="is being run by process"):
+            other.wait_for_others(lambda text: None)
+        raise StoreError("the line is cut")
+
+    monkeypatch.setattr("study.stored.fetch", slow)
+    with (
+        pytest.raises(StudyError, match="the line is cut"),
+        Folder(stored.path).locked(),
+        stored.kept(),
+    ):
+        pytest.fail("began with half a study")
+    assert json.loads(stored.store.read(SIGN))["ended"]
+    assert "sign of life" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_a_session_that_could_not_copy_everything_ends_as_paused(tmp_path, monkeypatch, brisk):
