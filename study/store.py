@@ -135,6 +135,14 @@ class Store:
                 number += 1
         return f"{self.name}-{number}"
 
+    def studies(self) -> list[str]:
+        """Names of all studies at the address."""
+        selector = fs.FileSelector(self._above, allow_not_found=True)
+        with _told():
+            found = self._files.get_file_info(selector)
+            names = sorted(e.base_name for e in found if e.type == fs.FileType.Directory)
+            return [name for name in names if self._exists(f"{self._above}/{name}/study.yaml")]
+
     def holds(self, name: str) -> bool:
         """Whether there is such an object."""
         with _told():

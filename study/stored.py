@@ -17,7 +17,7 @@ from pathlib import Path
 
 from contrastive.data.cache import root
 from study.claim import SIGN, Claim
-from study.faults import Paused, StudyError
+from study.faults import Paused, StudyError, listing
 from study.folder import already_exists, state_of
 from study.ledger import digest, write_whole
 from study.mirror import Mirror
@@ -143,14 +143,26 @@ class Stored:
         write_whole(self.path / "tokens.json", json.dumps([token for token in tokens if token]))
 
 
-def fetch_report(address: str, folder: Path) -> None:
+def fetch_report(address: str, folder: Path, *, needed: bool) -> None:
     """Design and figures of a study at an address, if there are any, into a folder.
 
+    Args:
+        address: `--storage`.
+        folder: named like the study.
+        needed: the study must be there.
+
     Raises:
-        StudyError: the store does not answer.
+        StudyError: the store does not answer, or does not have what is needed.
     """
     store = Store(address, folder.name)
     with _answering(store):
+        if needed and not store.holds("study.yaml"):
+            known = listing(store.studies()) or "none"
+            raise StudyError(
+                f"there is no study in {store.address}\n"
+                f"  allowed: the name of a study there: {known}\n"
+                "  try: --storage with another address or folder if it was kept elsewhere"
+            )
         for name in ("study.yaml", "report/report.json"):
             content = store.read(name)
             if content is not None:

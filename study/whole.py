@@ -50,7 +50,7 @@ def _pilot(storage: str, named: str | None, own: str) -> dict[str, float]:
     with contextlib.ExitStack() as stack:
         if is_address(storage):
             path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / (named or own)
-            fetch_report(storage, path)
+            fetch_report(storage, path, needed=bool(named))
         else:
             path = Path(storage) / (named or own)
         folder = Folder(path)

@@ -637,6 +637,20 @@ def test_a_name_that_is_taken_in_the_store_is_refused(tmp_path, cache):
     assert "--name s-3" in str(told.value)
 
 
+def test_an_earlier_study_that_is_not_at_the_address_is_told_with_those_that_are(tmp_path, capsys):
+    smoke = str(Path(__file__).parents[2] / "search_spaces" / "smoke.yaml")
+    command = [smoke, "--dry-run", "--storage", address(tmp_path), "--pilot", "wrong"]
+    assert main(command) == 2
+    assert "allowed: the name of a study there: none\n" in capsys.readouterr().err
+    for name in ("one", "two"):
+        Store(address(tmp_path), name).write("study.yaml", b"x")
+    Store(address(tmp_path), "no-study").write("notes.txt", b"x")
+    assert main(command) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"there is no study in {address(tmp_path)}/wrong\n")
+    assert "allowed: the name of a study there: one, two\n" in told
+
+
 def test_a_report_of_an_address_is_refused_with_the_way(tmp_path, capsys):
     from study.report import main as report
 
