@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 EVERY_S = 5.0
+ERRORS = 3  # in a row; a single one may be a call that was lost, or a head that is busy
 PATIENCE_S = 10.0
 
 
@@ -22,14 +23,18 @@ def watching(alive: Callable[[], bool], otherwise: Exception) -> Iterator[None]:
     code 1. It loses nothing, since all that counts is on disk before it counts.
 
     Args:
-        alive: called every few seconds, in a thread; an error counts as no.
+        alive: called every few seconds, in a thread. One no is enough, since a node that Ray has
+            marked dead never comes back; of errors it takes three in a row.
         otherwise: what the caller is to hear in place of the interruption.
     """
     ended, died = threading.Event(), threading.Event()
 
     def ask() -> None:
+        errors = 0
         while not ended.wait(EVERY_S):
-            if not _holds(alive):
+            answer = _answer(alive)
+            errors = errors + 1 if answer is None else 0
+            if answer is False or errors >= ERRORS:
                 died.set()
                 if not ended.is_set():
                     os.kill(os.getpid(), signal.SIGINT)
@@ -49,11 +54,11 @@ def watching(alive: Callable[[], bool], otherwise: Exception) -> Iterator[None]:
         ended.set()
 
 
-def _holds(alive: Callable[[], bool]) -> bool:
+def _answer(alive: Callable[[], bool]) -> bool | None:
     try:
         return alive()
     except Exception:
-        return False
+        return None
 
 
 def _end(reason: Exception) -> None:

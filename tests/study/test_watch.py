@@ -41,6 +41,35 @@ def test_a_block_that_waits_for_the_dead_is_interrupted(alive):
         time.sleep(60)
 
 
+def answers(*given: bool | None):
+    """Answers with these, None being an error, then says yes; and how often it was asked."""
+    left, asked = list(given), []
+
+    def alive() -> bool:
+        asked.append(1)
+        found = left.pop(0) if left else True
+        return broken() if found is None else found
+
+    return alive, asked
+
+
+def test_errors_now_and_then_leave_a_block_alone():
+    alive, asked = answers(None, None, True, None, None, True)
+    deadline = time.monotonic() + 20
+    with watching(alive, DEAD):
+        while len(asked) < 8 and time.monotonic() < deadline:
+            time.sleep(0.05)
+    assert len(asked) >= 8
+
+
+@pytest.mark.parametrize(("given", "times"), [([True, False], 2), ([None, True, *[None] * 3], 5)])
+def test_one_no_is_enough_and_of_errors_three_in_a_row(given, times):
+    alive, asked = answers(*given)
+    with pytest.raises(Paused, match="it died"), watching(alive, DEAD):
+        time.sleep(60)
+    assert len(asked) == times
+
+
 def test_an_interruption_by_the_user_stays_one():
     with pytest.raises(KeyboardInterrupt), watching(lambda: True, DEAD):
         raise KeyboardInterrupt
