@@ -39,6 +39,7 @@ def study_faults(study: Study, *, data: bool) -> list[Fault]:
         return faults  # what follows would repeat them in other words
     faults += list(search_faults(study, data=data))
     faults += list(_seed_faults(study))
+    faults += list(_gpu_faults(study))
     faults += [Fault(*fault) for fault in check_claims(study.declared())]
     if not faults:
         faults += list(_config_faults(study))
@@ -133,6 +134,18 @@ def _seed_faults(study: Study) -> Iterator[Fault]:
             "were chosen on it",
             "seeds that the search never saw",
             f"seeds: {max(1, len(seeds))}, which stands for 1 to {max(1, len(seeds))}",
+        )
+
+
+def _gpu_faults(study: Study) -> Iterator[Fault]:
+    """Ray shares out parts of one card, or whole cards."""
+    gpus = study.resources.gpus
+    if gpus != "auto" and gpus > 1 and not gpus.is_integer():
+        yield Fault(
+            ("resources", "gpus"),
+            f"resources.gpus is {gpus:g}: a training has a part of one card, or whole cards",
+            "auto, a number of at most 1, or a whole number",
+            f"gpus: {int(gpus)}, or gpus: {int(gpus) + 1}",
         )
 
 

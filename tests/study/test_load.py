@@ -67,8 +67,18 @@ def test_the_good_file_is_good(write):
     assert study.tuned_under == "clean"
 
 
+@pytest.mark.parametrize("gpus", ["auto", 0, 0.25, 0.6, 1, 1.0, 2, 4.0])
+def test_parts_of_a_card_and_whole_cards_are_allowed(write, gpus):
+    study = load_study(write(GOOD), overrides=[f"resources.gpus={gpus}"])
+    assert study.resources.gpus == gpus
+
+
 # (what stands in the good file, what stands there instead, what the message must hold)
 FAULTS = {
+    "two and a half GPUs": (
+        "confirm:", "resources: {gpus: 2.5}\nconfirm:",
+        ["resources.gpus is 2.5", "allowed: auto, a number of at most 1, or", "try: gpus: 2"],
+    ),
     "unknown key": ("confirm:", "confrim: {}\nconfirm:", ["unknown key `confrim`", "`confirm`"]),
     "unknown key in search": (
         "  under: clean", "  undre: clean", ["unknown key `search.undre`", "`under`"],
