@@ -7,9 +7,9 @@ search's trial. No result of it is kept.
 The reading of the test split, which ends a confirmation run, is not measured: it is read once per
 run, and a measurement is none. It holds the test images, the representations of both splits and a
 standardised copy of them, the linear probe with L-BFGS's history, and an untrained second encoder.
-By then the activations of the last step are free again; where they were less (small batches, a large
-test split), the tenth of the card that stays free must do, and else the run is begun once more with
-twice its share, see `study.execution`.
+By then the activations of the last step are free again; where they were less (small batches, a
+large test split), the tenth of the card that stays free must do, and else the run is begun once
+more with twice its share, see `study.execution`.
 """
 
 from __future__ import annotations
