@@ -285,12 +285,15 @@ def test_a_killed_study_resumes_to_the_very_same_results(smoke, home):
     assert not runs.mlflow_run_id.isna().any()
 
 
-def test_a_study_in_a_store_outlives_its_machine(smoke, home, tmp_path):
-    """Killed in the search, and its local folder lost with it."""
+def test_a_study_in_a_store_outlives_its_machine(smoke, home, tmp_path, monkeypatch, capsys):
+    """Killed in the search, and its local folder lost with it.
+
+    Of the confirmation two seeds do: the others would be six times the same.
+    """
     whole, _ = smoke
     store, cache = tmp_path / "bucket", tmp_path / "cache"
     environment = {"CONTRASTIVE_CACHE": str(cache)}
-    options = ["--name", "away", "--storage", store.as_uri()]
+    options = ["--name", "away", "--storage", store.as_uri(), "--set", "confirm.seeds=2"]
     process = start(home, *options, **environment)
     deadline = time.monotonic() + 120
     while len(list((store / "away" / "runs" / "search").rglob("*.json"))) < 3:
@@ -299,17 +302,21 @@ def test_a_study_in_a_store_outlives_its_machine(smoke, home, tmp_path):
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.communicate()
+    assert process.returncode == -signal.SIGKILL  # it was still at work
     shutil.rmtree(cache / "studies")
-    process = start(home, *options, **environment)  # without --resume nothing is touched
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert f"already exists in {store.as_uri()}/away" in err
+    with monkeypatch.context() as here:  # without --resume nothing is touched
+        here.setenv("CONTRASTIVE_CACHE", str(cache))
+        assert main([str(SMOKE), *options]) == 2
+    assert f"already exists in {store.as_uri()}/away" in capsys.readouterr().err
     options.append("--resume")
     process = start(home, *options, **environment)
     out, err = process.communicate(timeout=250)
     assert process.returncode == 0, err
-    for name in ("results.csv", "winners.json"):
-        assert (store / "away" / name).read_bytes() == (whole / name).read_bytes()
+    rows = (whole / "results.csv").read_text().splitlines(keepends=True)
+    expected = [row for row in rows if row.split(",")[2] in ("seed", "1", "2")]
+    assert len(expected) == 1 + (len(rows) - 1) / 3
+    assert (store / "away" / "results.csv").read_text() == "".join(expected)
+    assert (store / "away" / "winners.json").read_bytes() == (whole / "winners.json").read_bytes()
     (here,) = [line.split()[-1] for line in out.splitlines() if line.startswith("here:")]
     there = {file.relative_to(store / "away") for file in (store / "away").rglob("*.*")}
     local = {file.relative_to(here) for file in Path(here).rglob("*.*") if "ray" not in file.parts}
