@@ -171,6 +171,7 @@ class _Sink:
             self._experiment = self._open_experiment(name)
         self._pending: dict[str, list[Any]] = {}
         self._logged: dict[str, int] = {}  # last epoch written, by key
+        self._names: dict[str, set[str]] = {}  # metrics written, by key
         self._find_runs()
 
     def _open_experiment(self, name: str) -> str:
@@ -194,6 +195,7 @@ class _Sink:
                 # A study of the same name in another folder has runs of its own.
                 if key and run.data.tags.get("study.id") == self._tags["study.id"]:
                     self._ids[key] = run.info.run_id
+                    self._names[key] = set(run.data.metrics)
                     if "views" in run.data.metrics:
                         history = self._client.get_metric_history(run.info.run_id, "views")
                         self._logged[key] = max(point.step for point in history)
@@ -220,17 +222,26 @@ class _Sink:
         self._client.update_run(run_id, status="RUNNING")
 
     def add(self, key: str, records: Sequence[Record]) -> None:
-        now, last = int(time.time() * 1000), self._logged.get(key, -1)
+        last = self._logged.get(key, -1)
         for record in records:
             if record.epoch > last:
-                self._pending.setdefault(key, []).extend(
-                    self._Metric(name, value, now, record.epoch)
-                    for name, value in record.metrics.items()
-                )
+                self._add(key, record.epoch, record.metrics)
                 self._logged[key] = record.epoch
+
+    def _add(self, key: str, epoch: int, metrics: Mapping[str, float]) -> None:
+        now = int(time.time() * 1000)
+        self._pending.setdefault(key, []).extend(
+            self._Metric(name, value, now, epoch) for name, value in metrics.items()
+        )
+        self._names.setdefault(key, set()).update(metrics)
 
     def end(self, ending: Ending) -> None:
         key = ending.job.key
+        if ending.records:
+            # A training restarted under a budget of seconds may end at an epoch that is written
+            # already: its final figures are not.
+            last, names = ending.records[-1], self._names.get(key, set())
+            self._add(key, last.epoch, {n: v for n, v in last.metrics.items() if n not in names})
         self._write(key)
         self._client.set_tag(self._ids[key], "outcome", ending.outcome)
         if ending.failure:

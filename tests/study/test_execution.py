@@ -12,7 +12,7 @@ import pytest
 
 from contrastive.config import TrainConfig
 from study.execution import execute, execute_here
-from study.job import Job, work
+from study.job import Job, Record, work
 from study.ledger import Ledger
 from study.resources import Share, share, start_ray
 from study.spec import Resources
@@ -71,6 +71,31 @@ def test_in_this_process(tmp_path):
     source = three(tmp_path)
     execute_here(source)
     check(source)
+
+
+@pytest.mark.parametrize("final", [4, 6])
+def test_a_restarted_training_that_ends_by_the_clock_before_what_was_told_keeps_its_test(
+    tmp_path, final: int
+):
+    """The first worker told epochs 0 to 6 and died; the second goes on from 2, and is slower."""
+
+    def told(epoch: int, **more: float) -> dict:
+        return Record(epoch, {"val/knn_top1": 0.1 * epoch} | more, {}).plain()
+
+    def work(data, report, **_) -> None:
+        report({"records": [told(epoch) for epoch in range(7)], "outcome": None})
+        report({"records": [told(epoch) for epoch in range(4)], "outcome": None})
+        last = told(final, **{"test/knn_top1": 0.5})
+        report({"records": [last], "outcome": "finished", "failure": ""})
+
+    timed = job(tmp_path, "a", 0, epochs=50, budget={"seconds": 5.0})
+    source = Listed([timed])
+    execute_here(source, work=work)
+    ending = source.endings[timed.key]
+    assert ending.outcome == "finished"
+    assert [record.epoch for record in ending.records] == list(range(final + 1))
+    assert ending.last("test/knn_top1") == 0.5
+    assert source.epochs[timed.key] == list(range(7))  # no epoch is told twice
 
 
 @pytest.fixture(scope="module")
