@@ -70,12 +70,15 @@ class Compiled:
         """The module's output."""
         if self._tried:
             return self._run(images)
-        from torch._dynamo.exc import BackendCompilerFailed
+        from torch._dynamo import exc
 
+        # Inductor's own refusals (no Triton, a GPU too old for it) share only this base with
+        # BackendCompilerFailed; a private name, which another PyTorch may not have.
+        uncompiled = getattr(exc, "ShortenTraceback", exc.BackendCompilerFailed)
         self._tried = True
         try:
             return self._run(images)
-        except BackendCompilerFailed as error:
+        except uncompiled as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
             reason = next((line for line in lines if not line.startswith("backend=")), lines[0])
             if self._required:

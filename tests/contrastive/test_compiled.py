@@ -96,6 +96,34 @@ def test_more_variants_than_dynamo_keeps_start_anew(monkeypatch):
     assert len(resets) == 1
 
 
+def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`torch.compile`, with a backend that refuses as Inductor does where Triton is missing."""
+    from torch._inductor.exc import TritonMissing
+
+    def backend(*_: Any) -> Any:
+        raise TritonMissing(None)
+
+    real = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda *a, **more: real(*a, backend=backend, **more))
+
+
+def test_without_triton_auto_warns_and_goes_on(monkeypatch):
+    refusing(monkeypatch)
+    module, images = torch.nn.Linear(3, 2), torch.ones(4, 3)
+    run = compiled.Compiled(module, variant="auto without Triton", required=False)
+    with pytest.warns(RuntimeWarning, match="not compiled: Cannot find a working triton"):
+        found = run(images)
+    assert torch.equal(found, module(images))
+    assert torch.equal(run(images), found)  # the second time without a word
+
+
+def test_without_triton_on_says_what_to_do(monkeypatch):
+    refusing(monkeypatch)
+    run = compiled.Compiled(torch.nn.Linear(3, 2), variant="on without Triton", required=True)
+    with pytest.raises(compiled.CompileError, match=r"working triton.*try: compile: off"):
+        run(torch.ones(4, 3))
+
+
 COMMAND = [
     "--dataset",
     "digits",
