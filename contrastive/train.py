@@ -178,7 +178,10 @@ def _line(epoch: int, metrics: dict[str, float]) -> str:
 def _command() -> int:
     """`main`, ended without a word where the reader of its output leaves, as `head -1` does."""
     try:
-        return main()
+        try:
+            return main()
+        finally:
+            sys.stdout.flush()
     except BrokenPipeError:
         # Python flushes once more at its end, and would complain then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

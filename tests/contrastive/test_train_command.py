@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -57,4 +58,18 @@ def test_a_reader_that_leaves_early_ends_it_quietly():
     command = [sys.executable, "-m", "contrastive.train", *TINY]
     with closed_pipe() as pipe:
         ended = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, check=False)
+    assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+def test_a_reader_that_has_left_is_noticed_by_the_last_flush_too():
+    code = (
+        "import sys; from contrastive import train; "
+        "train.main = lambda: print('not flushed') or 0; sys.exit(train._command())"
+    )
+    buffered = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", code]
+    with closed_pipe() as pipe:
+        ended = subprocess.run(
+            command, stdout=pipe, stderr=subprocess.PIPE, check=False, env=buffered
+        )
     assert (ended.returncode, ended.stderr) == (141, b"")
