@@ -157,19 +157,32 @@ def _check_metric(plan: Mapping, text: Any, path: tuple) -> list[Fault]:
                 metric.text.replace("test/", "val/"),
             )
         ]
-    trial = plan.get("trial") if isinstance(plan.get("trial"), Mapping) else {}
-    epochs = trial.get("epochs")
-    if isinstance(epochs, int) and metric.window[1] > epochs:
+    epochs = _most_epochs(plan)
+    if epochs is not None and metric.window[1] > epochs:
         first = min(metric.window[0], epochs)
         return [
             (
                 path,
-                f"epoch {metric.window[1]} is after the last of trial.epochs ({epochs})",
+                f"epoch {metric.window[1]} is after the last of any training ({epochs})",
                 f"epochs within 0-{epochs}",
                 f"auc({metric.base}, epochs {first}-{epochs})",
             )
         ]
     return []
+
+
+def _most_epochs(plan: Mapping) -> int | None:
+    """The most epochs that a training of the plan has, as written; None if `trial` has none.
+
+    Arms and conditions may set their own. Which of them a claim is about, `study.check` asks.
+    """
+    rooms = [plan.get("trial")]
+    for name in ("arms", "conditions"):
+        room = plan.get(name)
+        rooms += room.values() if isinstance(room, Mapping) else ()
+    epochs = [room.get("epochs") if isinstance(room, Mapping) else None for room in rooms]
+    written = [e for e in epochs if isinstance(e, int)]
+    return max(written) if isinstance(epochs[0], int) else None
 
 
 def arm_names(plan: Mapping) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from analysis.metric import Metric
-from analysis.plan import check_claims, parse_metric
+from analysis.plan import check_claims, parse_metric, read_plan
 from contrastive.budget import batches, conflict
 from contrastive.config import TrainConfig
 from contrastive.data import DataError
@@ -90,16 +90,16 @@ def _metric_faults(study: Study, *, data: bool) -> Iterator[Fault]:
 
 def _window_faults(study: Study, i: int, metric: Metric, *, data: bool) -> Iterator[Fault]:
     """A window that goes on after the last epoch of a training that the claim is about."""
-    claim = study.claims[i]
-    arms = [arm for arm in study.arms if arm in claim.values()]
-    for arm, condition in itertools.product(arms, study.conditions):
+    claim = read_plan(study.declared()).claims[i]
+    arms = [arm for arm in study.arms if arm in (claim.a, claim.b)]
+    for arm, condition in itertools.product(arms, claim.conditions):
         length = epochs_of(study, arm, condition, data=data)
         if length and metric.window[1] > length[0]:
             fewest = length[0]
             yield Fault(
                 ("claims", i, "metric"),
-                f"the window of {claim['metric']} ends after the last epoch of {arm}, whose "
-                f"trainings may have no more than {fewest}",
+                f"the window of {metric.text} ends after the last epoch of {arm} under "
+                f"{condition}, whose trainings may have no more than {fewest}",
                 f"epochs within 0-{fewest}",
                 f"auc({metric.base}, epochs {min(metric.window[0], fewest)}-{fewest})",
             )

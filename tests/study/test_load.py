@@ -231,6 +231,33 @@ def test_a_fault_is_told_with_its_line_and_what_is_allowed(write, name: str):
         assert int(place.rpartition(":")[2]) in changed
 
 
+class TestWindows:
+    """A window is held against the trainings of its own claim, not against all conditions."""
+
+    TEXT = GOOD.replace(
+        "blurred: {blur_prob: 0.9}", "short: {epochs: 2}\n  long: {epochs: 9}"
+    ).replace("name: t", "name: t\nmargin: 0.01")
+
+    @pytest.mark.parametrize(
+        ("claim", "fits"),
+        [
+            ("better: debiased_pos, than: contrastive, under: long", 9),
+            ("better: debiased_pos, than: contrastive, under: short", 2),
+            ("better: debiased_pos, than: contrastive", 4),  # the first condition
+            ("equivalent: debiased_pos, to: contrastive, under: long", 9),
+            ("less_hurt: debiased_pos, than: contrastive, from: clean, to: long", 4),
+            ("less_hurt: debiased_pos, than: contrastive, from: long, to: short", 2),
+        ],
+    )
+    def test_it_ends_within_the_trainings_that_the_claim_is_about(self, write, claim, fits):
+        text = self.TEXT.partition("  - {id: A")[0]
+        written = text + f'  - {{id: A, {claim}, metric: "auc(val/knn_top1, epochs 1-%s)"}}\n'
+        assert load_study(write(written % fits)).claims
+        told = message(write(written % (fits + 1)))
+        assert f"epochs within 0-{fits}\n" in told
+        assert f"epochs 1-{fits})" in told
+
+
 class TestGridFaults:
     """`sampler: grid` is a whole grid or none."""
 
