@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from contrastive.budget import extent
@@ -60,6 +60,12 @@ def epochs_of(
     except ValueError:  # impossible settings or data: told elsewhere
         return None
     return min(found), max(found)
+
+
+def timed(study: Study, condition: str) -> bool:
+    """Whether the trainings under a condition have a budget of seconds."""
+    budgets = (study.fixed(arm, condition).get("budget") for arm in study.arms)
+    return any(isinstance(b, Mapping) and b.get("seconds") is not None for b in budgets)
 
 
 def _given(names: Iterable[str], values: Sequence[Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from study.heaviest import heaviest
 from study.job import work
 from study.ledger import digest, write_whole
+from study.length import timed
 from study.spec import Study
 
 MARGIN = 0.10  # of the card's memory stays free: for fragments, and what other trainings need more
@@ -153,8 +154,13 @@ def trainings_per_card(
         say: told the result, or why it is one per card, in one line.
 
     Returns:
-        1 if it could not be measured: two trainings that do not fit would end each other.
+        1 if it could not be measured: two trainings that do not fit would end each other; and 1
+        where seconds count, since trainings that share a card slow each other down.
     """
+    clock = _clock(study)
+    if clock:
+        say(f"gpus: auto is one training per card: {clock}")
+        return 1
     file = folder / "packing.json"
     try:
         with open_bench() as bench:
@@ -170,6 +176,18 @@ def trainings_per_card(
         write_whole(file, json.dumps(kept, indent=2))
     say(f"gpus: auto is {_told(packing, bench.card)}{', as measured before' if known else ''}")
     return packing.together
+
+
+def _clock(study: Study) -> str:
+    """How the study's results depend on the time that trainings take, or nothing."""
+    if any(timed(study, condition) for condition in study.conditions):
+        return "trainings are budgeted in seconds"
+    search = study.search
+    if search and "seconds" in search.metrics:
+        return "search.metric has seconds"
+    if search and search.budget and search.budget.device_hours is not None:
+        return "search.budget has device_hours"
+    return ""
 
 
 def _measured(bench: Bench, trainings: Sequence[Mapping[str, Any]]) -> Packing:

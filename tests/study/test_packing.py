@@ -218,6 +218,30 @@ def test_nothing_is_packed_without_a_measurement_and_the_reason_is_said(tmp_path
     assert not (tmp_path / "packing.json").exists()  # the next command tries again
 
 
+HOURS = SEARCHED | {"budget": {"device_hours": 1.0}}
+COSTS = SEARCHED | {"metric": ["val/knn_top1", "seconds"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"trial": {"epochs": 9, "budget": {"seconds": 5.0}}}, "trainings are budgeted in seconds"),
+        (
+            {"conditions": {"all": {}, "brief": {"epochs": 9, "budget": {"seconds": 5.0}}}},
+            "trainings are budgeted in seconds",
+        ),
+        ({"search": COSTS}, "search.metric has seconds"),
+        ({"search": HOURS}, "search.budget has device_hours"),
+    ],
+)
+def test_trainings_whose_seconds_count_do_not_share_a_card(tmp_path, changes, why):
+    said: list[str] = []
+    bench = PretendedBench(Card("H", 80.0, 8))
+    assert together(study(**changes), tmp_path, bench, said) == 1
+    assert bench.seen == []
+    assert said == [f"gpus: auto is one training per card: {why}"]
+
+
 def test_a_packing_keeps_what_it_rests_on():
     measure, _ = card_of(lambda k: 10.0 * min(k, 2))
     found = pack(measure, gib=80.0, most=MOST)
