@@ -12,7 +12,7 @@ from contrastive.config import TrainConfig
 from study import space as spaces
 from study.check_settings import FIELDS
 from study.faults import Fault, Path, listing, nearest
-from study.length import epochs_of
+from study.length import epochs_of, timed
 from study.objectives import COSTS, QUALITIES
 from study.require import ALLOWED, names_in, satisfied
 from study.spec import SAMPLERS, Parameter, Search, Settings, Study
@@ -73,6 +73,15 @@ def search_faults(study: Study, *, data: bool = True) -> Iterator[Fault]:
                 yield Fault(path, message, _range(search.space[name]))
     yield from _metric_faults(search)
     rule = search.pruned
+    if rule and rule.grace_epochs is None and timed(study, study.tuned_under):
+        yield Fault(
+            ("search", "early_stopping"),
+            "early_stopping without grace_epochs would wait for a fifth of `epochs`, which with a "
+            "budget of seconds is a limit that hardly a training reaches: nothing would be stopped",
+            "grace_epochs, a number of epochs that trainings have within their seconds",
+            f"early_stopping: {{rule: {rule.rule}, grace_epochs: 5}}, or early_stopping: none",
+        )
+        rule = None
     for arm in study.arms:
         length = epochs_of(study, arm, study.tuned_under, data=data) if rule else None
         epochs = length[1] if length else None

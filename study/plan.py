@@ -20,7 +20,7 @@ from contrastive.data import DataError
 from contrastive.training import Diverged, dataset_of, train
 from study import space as spaces
 from study.alike import alike_lines
-from study.length import epochs_of
+from study.length import epochs_of, timed
 from study.progress import duration
 from study.spec import EarlyStopping, Parameter, Study
 
@@ -93,6 +93,8 @@ def _search_lines(study: Study) -> Iterator[str]:
         f"search: {len(study.arms)} arms × {search.trials_per_arm} trials on {metrics} "
         f"under {study.tuned_under}, seed {search.seed}, {stopping}"
     )
+    if search.pruned:
+        yield f"  {_rungs(study, search.pruned)}"
     for arm, settings in study.arms.items():
         space = spaces.arm_space(study, arm)
         drawn = ", ".join(f"{name} {_range(p)}" for name, p in space.items())
@@ -100,6 +102,25 @@ def _search_lines(study: Study) -> Iterator[str]:
     unused = set(search.space) - {n for arm in study.arms for n in spaces.arm_space(study, arm)}
     for name in sorted(unused):
         yield f"  note: {name} is searched for no arm: conditions or arms set it, or none uses it"
+
+
+def _rungs(study: Study, rule: EarlyStopping) -> str:
+    """Epochs after which trials may be stopped, which differ where the arms' lengths do."""
+    told: dict[str, list[str]] = {}
+    for arm in study.arms:
+        length = epochs_of(study, arm, study.tuned_under)
+        if length is None:
+            continue
+        rungs = rule.rungs(length[1])
+        if rule.rule != "asha":
+            text = f"each epoch from {rungs[0]}"
+        else:
+            text = f"epoch{'s' * (len(rungs) > 1)} {', '.join(map(str, rungs))}"
+        most = "at most " * timed(study, study.tuned_under)
+        told.setdefault(f"{text} of {most}{length[1]}", []).append(arm)
+    if len(told) == 1:
+        return f"may be stopped after {next(iter(told))}"
+    return "may be stopped after " + "; ".join(f"{', '.join(a)}: {t}" for t, a in told.items())
 
 
 def _power_lines(study: Study, pilot: Mapping[str, float]) -> Iterator[str]:
@@ -227,8 +248,7 @@ def _stopping(rule: EarlyStopping | None) -> str:
         return "no early stopping"
     if rule.rule != "asha":
         return f"stopped early by the {rule.rule} rule"
-    grace = rule.grace_epochs or "a fifth"
-    return f"successive halving by {rule.reduction_factor} from epoch {grace}"
+    return f"successive halving by {rule.reduction_factor}"
 
 
 def _range(parameter: Parameter) -> str:

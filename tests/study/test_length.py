@@ -170,6 +170,49 @@ def test_the_plan_tells_the_budget_and_what_cannot_be_reproduced(load):
     assert "a budget of seconds cannot be reproduced" in told
 
 
+TIMED = VIEWS.replace("1-2", "0-1").replace(
+    "budget: {views: 600}", "epochs: 90, budget: {seconds: 5}"
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "named"),
+    [
+        ("{reduction_factor: 2}", "asha"), ("asha", "asha"), ("median", "median"),
+        ("{rule: wilcoxon}", "wilcoxon"),
+    ],
+)  # fmt: skip
+def test_with_seconds_early_stopping_needs_its_grace_written(load, rule, named):
+    """A fifth of the limit of 90 epochs would be 18, which no training may reach."""
+    given = "early_stopping: {grace_epochs: 1, reduction_factor: 2}"
+    told = refused(load, TIMED.replace(given, f"early_stopping: {rule}"))
+    assert "s.yaml:12: early_stopping without grace_epochs" in told
+    assert "allowed: grace_epochs" in told
+    remedy = f"early_stopping: {{rule: {named}, grace_epochs: 5}}"
+    assert f"try: {remedy}" in told
+    assert told.count("try:") == 1
+    assert load(TIMED.replace(given, remedy)).search.pruned.grace_epochs == 5
+    assert load(TIMED.replace(given, "early_stopping: none")).search.pruned is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (VIEWS, "one, any: epochs 1, 2, 4 of 5; four: epoch 1 of 2"),
+        (TIMED, "epochs 1, 2, 4, 8, 16, 32, 64 of at most 90"),
+        (VIEWS.replace("budget: {views: 600}", "epochs: 9"), "epochs 1, 2, 4, 8 of 9"),
+        (
+            VIEWS.replace("budget: {views: 600}", "epochs: 9").replace(
+                "grace_epochs: 1", "rule: median, grace_epochs: 3"
+            ),
+            "each epoch from 3 of 9",
+        ),
+    ],
+)
+def test_the_plan_tells_the_rungs(load, text, told):
+    assert f"  may be stopped after {told}" in plan_lines(load(text), slots=2)
+
+
 def test_a_design_without_a_budget_is_recorded_as_before(load):
     study = load(VIEWS.replace("budget: {views: 600}", "epochs: 5"))
     assert "budget" not in str(study.declared())
