@@ -23,7 +23,7 @@ from study.arm import ArmSearch
 from study.faults import Paused
 from study.job import Job, Record, work
 from study.ledger import Ending, Ledger
-from study.length import planned_epochs
+from study.length import planned_epochs, timed
 from study.spec import Settings, Study
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -62,24 +62,30 @@ class SearchSource:
         self._orphans = [job for arm in self._arms.values() for job in self._orphans_of(arm)]
         self._orphans += [job for arm in self._arms.values() for job in self._lost(arm, known)]
 
-    @property
-    def reproducible(self) -> bool:
-        """Whether the order in which jobs happen to end cannot change the search."""
-        return self.caveat() is None
-
-    def caveat(self) -> str | None:
-        """Why the search is not reproducible, for the user; None if it is."""
+    def caveats(self) -> list[str]:
+        """Why the search is not reproducible, for the user; none if it is."""
+        search, found = self._search, []
         if self._parallel > 1:
-            return (
+            found.append(
                 "with more slots than arms, trials of one arm run side by side, and what the "
                 "search draws depends on their timing; search.parallel_per_arm: 1 makes it exact"
             )
-        if "seconds" in self._search.metrics and self._search.sampler not in INDIFFERENT:
-            return (
+        if timed(self._study, self._study.tuned_under):
+            found.append(
+                "with a budget of seconds, how far trials get, hence who wins, depends on the "
+                "machine and on what else runs there; a budget of views makes it exact"
+            )
+        if search.budget and search.budget.device_hours is not None:
+            found.append(
+                "how many trials search.budget.device_hours is enough for depends on measured "
+                "seconds, which are never the same twice; search.budget.epochs makes it exact"
+            )
+        if "seconds" in search.metrics and search.sampler not in INDIFFERENT:
+            found.append(
                 "what the search draws depends on measured seconds, which are never the same "
                 "twice; search.metric with views instead makes it exact"
             )
-        return None
+        return found
 
     def remaining(self) -> int:
         """Trials still to be handed out, over all arms."""

@@ -167,7 +167,7 @@ class _Whole:
         from study.search import SearchSource
 
         source = SearchSource(self.study, self.folder.path, self.ledger, slots=self._slots())
-        if caveat := source.caveat():
+        for caveat in source.caveats():
             self.console.print(f"note: {caveat}", markup=False)
         self._execute("search", source, source.planned())
         rechecks = source.recheck_jobs()

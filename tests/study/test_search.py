@@ -130,7 +130,7 @@ def test_the_order_in_which_jobs_end_changes_nothing_with_one_job_per_arm(tmp_pa
     shapes = []
     for i in range(3):
         source = source_in(tmp_path / str(i), study(), slots=2)
-        assert source.reproducible
+        assert source.caveats() == []
         play(source, slots=2, order=np.random.default_rng(i))
         shapes.append(shape(source))
     assert shapes[0] == shapes[1] == shapes[2]
@@ -483,10 +483,25 @@ class TestGrid:
         with pytest.raises(Interrupted):
             play(source_in(tmp_path, s, slots=6), slots=6, jobs=9, order=order)
         resumed = source_in(tmp_path, s, slots=6)
-        assert not resumed.reproducible
+        assert "side by side" in resumed.caveats()[0]
         play(resumed, slots=6, order=order)
         for arm in "ab":
             self.check(self.tried(resumed, arm), self.ALL)
+
+
+def test_whatever_depends_on_the_clock_is_told(tmp_path):
+    s = study(sampler="random", budget={"device_hours": 1.0})
+    (caveat,) = source_in(tmp_path / "hours", s).caveats()
+    assert "search.budget.epochs makes it exact" in caveat
+    assert source_in(tmp_path / "epochs", study(budget={"epochs": 9})).caveats() == []
+    trial = {"trial": s.trial | {"budget": {"seconds": 5.0}}}
+    both = Study.model_validate(s.model_dump(exclude_none=True) | trial)
+    of_seconds, of_hours = source_in(tmp_path / "both", both).caveats()
+    assert "a budget of views makes it exact" in of_seconds
+    assert of_hours == caveat
+    counted = {"trial": s.trial | {"budget": {"epochs": 9}}}
+    plain = Study.model_validate(study().model_dump(exclude_none=True) | counted)
+    assert source_in(tmp_path / "plain", plain).caveats() == []
 
 
 class TestSeveralMetrics:
@@ -587,9 +602,10 @@ class TestSeveralMetrics:
 
     def test_measured_seconds_make_what_is_drawn_a_matter_of_timing(self, tmp_path):
         s = self.several(metric=[METRIC, "seconds"])
-        assert "measured seconds" in source_in(tmp_path / "tpe", s).caveat()
+        (caveat,) = source_in(tmp_path / "tpe", s).caveats()
+        assert "what the search draws depends on measured seconds" in caveat
         s = self.several(metric=[METRIC, "seconds"], sampler="random")
-        assert source_in(tmp_path / "random", s).reproducible
+        assert source_in(tmp_path / "random", s).caveats() == []
 
 
 class TestNsga2:
