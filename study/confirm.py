@@ -46,9 +46,12 @@ def _job(study: Study, arm: str, condition: str, seed: int, chosen: Settings, fo
     )
 
 
-def _same(ended: Job, planned: Job) -> bool:
+def same_training(ended: Job, planned: Job) -> bool:
     """Whether both train the same; a setting that came later has its default in older records."""
-    return TrainConfig(**ended.config) == TrainConfig(**planned.config)
+    try:
+        return TrainConfig(**ended.config) == TrainConfig(**planned.config)
+    except (TypeError, ValueError):  # somebody changed the record
+        return False
 
 
 class ConfirmSource:
@@ -64,7 +67,7 @@ class ConfirmSource:
     def __init__(self, jobs: Sequence[Job], ledger: Ledger) -> None:
         self._ledger = ledger
         ended = {job.key: ledger.read(job.key) for job in jobs}
-        others = [j.key for j in jobs if (e := ended[j.key]) and not _same(e.job, j)]
+        others = [j.key for j in jobs if (e := ended[j.key]) and not same_training(e.job, j)]
         if others:
             raise StudyError(
                 f"{len(others)} runs, the first {others[0]}, were made with other settings than "

@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from analysis.report import analyse, differences
 from analysis.table import TableError
 from study.arm import REJECTED
+from study.confirm import same_training
 from study.faults import StudyError
 from study.folder import Folder
 from study.importance import importances
@@ -91,7 +92,7 @@ def _hashes(folder: Folder) -> Iterator[str]:
 
 def _other_configs(folder: Folder, study: Study, winners: Winners) -> Iterator[str]:
     for job, ending in confirmations(folder, study, winners):
-        if ending and ending.job.config != job.config:
+        if ending and not same_training(ending.job, job):
             yield f"{job.key}: was run with other settings than the winner's"
 
 

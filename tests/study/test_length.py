@@ -11,6 +11,7 @@ from contrastive.config import TrainConfig, settings
 from study.confirm import ConfirmSource, confirmation_jobs
 from study.execution import execute_here
 from study.faults import SpecError, StudyError
+from study.folder import Folder
 from study.job import job_from, record_from, work
 from study.ledger import Ending, Ledger
 from study.length import epochs_of, planned_epochs
@@ -18,6 +19,7 @@ from study.load import load_study
 from study.plan import plan_lines
 from study.search import SearchSource
 from study.trial import run_job
+from study.verify import _other_configs
 
 # 60 images: 3 steps of 20 in an epoch, so 120 views with M = 1, 300 with M = 4.
 VIEWS = """\
@@ -229,7 +231,13 @@ def test_runs_recorded_before_a_setting_existed_are_kept(load, tmp_path):
         older = {k: v for k, v in job.config.items() if k not in ("budget", "compile")}
         ledger.write(Ending(replace(job, config=older), "finished", ()))
     assert ConfirmSource(jobs, ledger).remaining() == 0
+    winners = {arm: {} for arm in study.arms}
+    assert list(_other_configs(Folder(tmp_path), study, winners)) == []
     other = replace(jobs[0], config=jobs[0].config | {"epochs": 6})
     ledger.write(Ending(other, "finished", ()))
     with pytest.raises(StudyError, match=r"1 runs, the first .* made with other settings"):
         ConfirmSource(jobs, ledger)
+    told = [f"{jobs[0].key}: was run with other settings than the winner's"]
+    assert list(_other_configs(Folder(tmp_path), study, winners)) == told
+    ledger.write(Ending(replace(other, config={"epochs": -1, "no": 1}), "finished", ()))
+    assert list(_other_configs(Folder(tmp_path), study, winners)) == told
