@@ -19,7 +19,7 @@ from study.ledger import (
     write_table,
 )
 from study.objectives import front
-from study.spec import Settings, Study
+from study.spec import Search, Settings, Study
 
 PARETO, PARETO_COLUMNS = "pareto.csv", ("arm", "trial", "winner")
 
@@ -39,8 +39,8 @@ def write_tables(
     """
     write_table(folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, winners, run_ids))
     if study.search and len(study.search.metrics) > 1:
-        columns = (*PARETO_COLUMNS, *study.search.metrics, "config")
-        write_table(folder.path / PARETO, columns, pareto_rows(folder, study, winners))
+        columns, rows = pareto_columns(study.search), pareto_rows(folder, study, winners)
+        write_table(folder.path / PARETO, columns, rows)
     endings = [ending for _, ending in confirmations(folder, study, winners) if ending]
     write_table(folder.results_csv, RESULT_COLUMNS, result_rows(endings))
 
@@ -54,6 +54,11 @@ def run_rows(
     searched = [(e.job, e) for phase in ("search", "recheck") for e in ledger.all(phase)]
     jobs = [*searched, *confirmations(folder, study, winners)]
     return [run_row(job, "planned", ending, metric, run_ids) for job, ending in jobs]
+
+
+def pareto_columns(search: Search) -> tuple[str, ...]:
+    """The columns of pareto.csv."""
+    return (*PARETO_COLUMNS, *search.metrics, "config")
 
 
 def pareto_rows(folder: Folder, study: Study, winners: Winners) -> list[tuple[Any, ...]]:

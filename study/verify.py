@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import optuna
 from optuna.exceptions import StorageInternalError
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
 from analysis.report import analyse, differences
@@ -22,16 +22,17 @@ from study.faults import StudyError
 from study.folder import Folder
 from study.importance import importances
 from study.ledger import RESULT_COLUMNS, RUN_COLUMNS, Ending, Ledger, result_rows
-from study.spec import Study
-from study.tables import Winners, confirmations, run_rows
+from study.objectives import judged
+from study.spec import Search, Study
+from study.tables import PARETO, Winners, confirmations, pareto_columns, pareto_rows, run_rows
 
 
 def verify(folder: Folder, provenance: dict[str, Any]) -> list[str]:
     """Compute everything again from the files of the single runs, and say what differs.
 
     Checks the design's and the winners' hashes, the records of the trials against Optuna's storage
-    (`search.db`), every row of `runs.csv` and `results.csv` against the records, and every number
-    of `report.json`.
+    (`search.db`), every row of `runs.csv`, `results.csv` and, with several metrics, `pareto.csv`
+    against the records, and every number of `report.json`.
 
     Args:
         folder: of the study.
@@ -67,6 +68,7 @@ def verify(folder: Folder, provenance: dict[str, Any]) -> list[str]:
         folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, winners or {}, {})
     )
     found += _other_configs(folder, study, winners or {})
+    found += _pareto(folder, study, winners or {})
     found += _search(folder, study)
     try:
         report = json.loads(file.read_text())
@@ -96,6 +98,12 @@ def _other_configs(folder: Folder, study: Study, winners: Winners) -> Iterator[s
             yield f"{job.key}: was run with other settings than the winner's"
 
 
+def _pareto(folder: Folder, study: Study, winners: Winners) -> Iterator[str]:
+    if study.search and len(study.search.metrics) > 1:
+        rows = pareto_rows(folder, study, winners)
+        yield from _different_rows(folder.path / PARETO, pareto_columns(study.search), rows)
+
+
 def _search(folder: Folder, study: Study) -> Iterator[str]:
     """The records of the trials against Optuna's storage, which both tell the whole search."""
     if study.search is None:
@@ -117,7 +125,7 @@ def _search(folder: Folder, study: Study) -> Iterator[str]:
         elif at not in trials:
             yield f"{key}: search.db does not have this trial"
         else:
-            yield from _other_trial(key, trials[at], records[at], study.search.metric)
+            yield from _other_trial(key, trials[at], records[at], study.search)
 
 
 def _trials(file: Path, study: Study, arm: str) -> list[FrozenTrial]:
@@ -132,11 +140,21 @@ def _trials(file: Path, study: Study, arm: str) -> list[FrozenTrial]:
     return [t for t in trials if t.state.is_finished() and REJECTED not in t.user_attrs]
 
 
-def _other_trial(key: str, trial: FrozenTrial, ending: Ending, metric: str) -> Iterator[str]:
+def _other_trial(key: str, trial: FrozenTrial, ending: Ending, search: Search) -> Iterator[str]:
     if trial.params != ending.job.drawn:
         yield f"{key}: was run with other settings than search.db has"
+    if trial.state == TrialState.COMPLETE:
+        figures = judged(ending, search) if ending.outcome == "finished" else None
+        if figures != trial.values:
+            names, was = ", ".join(search.metrics), figures or f"nothing ({ending.outcome})"
+            yield f"{key}: was judged by {names} as {was}, but as {trial.values} in search.db"
+    metric = search.metric
     logged = {r.epoch: r.metrics.get(metric) for r in ending.records}
+    budget = ending.job.config.get("budget") or {}
+    timed = budget.get("seconds") is not None and ending.outcome == "finished"
     for epoch, value in trial.intermediate_values.items():
+        if timed and epoch >= ending.epochs:
+            continue  # told by a worker that was lost; the one that took over ended before
         if logged.get(epoch) != value:
             was = logged.get(epoch)
             yield f"{key}: {metric} at epoch {epoch} is {was}, but {value} in search.db"
@@ -146,11 +164,14 @@ def _different_rows(
     file: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]
 ) -> Iterator[str]:
     """Rows of a table against those computed anew, matched by what says which run they are of."""
-    width = columns.index("value") if "epoch" in columns else columns.index("status")
+    width = next(columns.index(name) for name in ("status", "winner", "value") if name in columns)
     computed = {tuple(map(str, row[:width])): list(map(str, row)) for row in rows}
     try:
         with file.open(newline="") as table:
             header, *logged = [*csv.reader(table)] or [[]]
+    except FileNotFoundError:
+        yield f"{file.name}: is missing"
+        return
     except (UnicodeDecodeError, csv.Error):
         yield f"{file.name}: is damaged"
         return
