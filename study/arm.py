@@ -184,6 +184,7 @@ class ArmSearch:
             study_seed=self._search.seed,
             position=position,
             trials=self._search.trials_per_arm,
+            conditional=any(set(p.when) & set(self._space) for p in self._space.values()),
         )
 
     def _settled(self) -> list[FrozenTrial]:

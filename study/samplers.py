@@ -19,6 +19,9 @@ from contrastive.seeds import derive
 
 _MAKERS: dict[str, Callable[[int, int], BaseSampler]] = {
     "tpe": lambda seed, startup: TPESampler(seed=seed, n_startup_trials=startup, multivariate=True),
+    "grouped tpe": lambda seed, startup: TPESampler(
+        seed=seed, n_startup_trials=startup, multivariate=True, group=True
+    ),
     "random": lambda seed, startup: RandomSampler(seed=seed),
     "gp": lambda seed, startup: GPSampler(seed=seed, n_startup_trials=startup),
     # Generations small enough for a few of them; Optuna's default, 50, is most searches' all.
@@ -28,7 +31,9 @@ _MAKERS: dict[str, Callable[[int, int], BaseSampler]] = {
 }
 
 
-def sampler(name: str, *, study_seed: int, position: int, trials: int) -> BaseSampler:
+def sampler(
+    name: str, *, study_seed: int, position: int, trials: int, conditional: bool = False
+) -> BaseSampler:
     """A fresh sampler for the trial at `position` of any arm.
 
     The seed depends on the position and not on the arm: arms start from the same draws, and an
@@ -42,6 +47,9 @@ def sampler(name: str, *, study_seed: int, position: int, trials: int) -> BaseSa
         position: trials of the arm so far.
         trials: planned per arm; the first quarter, at least four, are drawn at random. For nsga2
             that is a generation.
+        conditional: some dimensions exist only with some values of others; tpe then learns in
+            groups of dimensions that occur together. Without, it would draw all dimensions that
+            are not in every trial one by one, as if they had nothing to do with each other.
     """
     with warnings.catch_warnings():
         # `multivariate` and some samplers have been "experimental" since Optuna 2.
@@ -54,4 +62,6 @@ def sampler(name: str, *, study_seed: int, position: int, trials: int) -> BaseSa
                 warn_asynchronous_seeding=False,
             )
         seed = derive(study_seed, "sampler", position) % 2**32
+        if name == "tpe" and conditional:
+            name = "grouped tpe"
         return _MAKERS[name](seed, max(4, trials // 4))

@@ -115,6 +115,23 @@ def test_every_arm_gets_the_same_number_of_trials(tmp_path):
     assert counts == [7, 7, 7]
 
 
+@pytest.mark.parametrize("conditional", [False, True])
+def test_tpe_draws_conditional_dimensions_together_with_the_others(tmp_path, conditional: bool):
+    """Optuna draws a dimension relative to the others, or else on its own."""
+    when = {"num_positives": [2]} if conditional else {}
+    space = {
+        "temperature": {"low": 0.1, "high": 1.0},
+        "num_positives": {"choices": [1, 2]},
+        "learning_rate": {"low": 1e-4, "high": 1e-2, "when": when},
+    }
+    source = source_in(tmp_path, study({"a": {"loss": "contrastive"}}, trials=24, space=space))
+    play(source, jobs=None)
+    arm = source._arms["a"]
+    drawn = [arm.ask() for _ in range(6)]
+    assert any("learning_rate" in trial.params for trial in drawn)
+    assert all(set(trial.params) <= set(trial.relative_params) for trial in drawn)
+
+
 def test_identical_arms_are_treated_identically(tmp_path):
     """Same draws, same rungs, same stops: an arm's name gives it no luck."""
     source = source_in(tmp_path, study())
