@@ -107,9 +107,33 @@ def test_the_verdicts_in_the_readme_are_those_of_the_committed_results():
         assert sentence.startswith(quote)
 
 
-def test_the_committed_study_is_the_shipped_one():
+@pytest.mark.parametrize(("name", "profile"), [("pos", None), ("cifar10", "cifar10")])
+def test_the_committed_study_is_the_shipped_one(name: str, profile: str | None):
     """Results belong to the file beside them: a changed study needs a new run."""
-    shipped = load_study(ROOT / "search_spaces" / "pos.yaml", data=False).declared()
-    committed = yaml.safe_load((ROOT / "results" / "pos" / "study.yaml").read_text())
+    file = ROOT / "search_spaces" / "pos.yaml"
+    shipped = load_study(file, profile=profile, name=name, data=False).declared()
+    committed = yaml.safe_load((ROOT / "results" / name / "study.yaml").read_text())
     differing = {k for k in shipped if shipped[k] != committed.get(k) and k != "resources"}
     assert not differing
+
+
+@pytest.mark.parametrize("column", [1, 2])
+def test_the_results_in_the_overview_are_those_of_the_tables(column: int):
+    from analysis.report import analyse
+
+    folder = ROOT / "results" / ("pos", "cifar10")[column - 1]
+    report = analyse(folder / "results.csv", plan=folder / "study.yaml", runs=folder / "runs.csv")
+    overview = (ROOT / "results" / "README.md").read_text()
+    rows = [row.strip("| ").split(" | ") for row in re.findall(r"^\| F.*$", overview, re.M)]
+    comparisons = {c["claim"]: c for c in report["comparisons"] if c.get("claim")}
+    assert len(rows) == len(report["claims"])
+    for row in rows:
+        claim = row[0].partition(":")[0]
+        verdict = next(c["verdict"] for c in report["claims"] if c["id"] == claim)
+        assert row[column].startswith(verdict), row
+        found = comparisons[claim]
+        told = [
+            float(n.replace("\N{MINUS SIGN}", "-")) for n in re.findall(r"[+−][\d.]+", row[column])
+        ]
+        true = [100 * v for v in (found["mean_difference"], found["ci_low"], found["ci_high"])]
+        assert told == pytest.approx(true, abs=0.051), row
