@@ -16,19 +16,14 @@ settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
 
 
-# These start Ray, or processes that train: side by side they would wait for each other's cores.
-ONE_AFTER_ANOTHER = (
-    "test_benchmarks", "test_cards", "test_cluster", "test_compiled", "test_execution",
-    "test_faults", "test_memory", "test_run", "test_store",
-)  # fmt: skip
+# Minutes long. The two test processes take whole files: one begun last would be waited for.
+LONG = ("test_run", "test_cluster", "test_faults", "test_search", "test_memory", "test_cards")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep heavy files in one of the two test processes, and begin with them."""
-    for item in items:
-        if item.path.stem in ONE_AFTER_ANOTHER:
-            item.add_marker(pytest.mark.xdist_group("heavy"))
-    items.sort(key=lambda item: item.path.stem not in ONE_AFTER_ANOTHER)
+    """Begin with the long files."""
+    order = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(LONG)))
 
 
 @pytest.fixture(scope="session", autouse=True)
