@@ -9,7 +9,6 @@ self-contained HTML page, JSON, Markdown, CSV and LaTeX tables, SVG and PDF figu
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,13 +16,15 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import ledger
-from analysis.assemble import assemble, clean
-from analysis.command import run
-from analysis.metric import is_accuracy
-from analysis.plan import Plan, read_plan
-from analysis.render import render
-from analysis.table import Results, TableError, read_results
+from analysis.broken_pipe import run
+from analysis.errors import TableError
+from analysis.inputs.metric import is_accuracy
+from analysis.inputs.plan import Plan, read_plan
+from analysis.inputs.results_table import Results, read_results
+from analysis.inputs.runs_table import failures, read_runs, searched_seeds
+from analysis.rendering.write import render
+from analysis.report_json import clean
+from analysis.sections.assemble import assemble
 
 
 def write_report(
@@ -47,8 +48,8 @@ def write_report(
         plan: a study's YAML or mapping; None makes every comparison exploratory.
         runs: runs.csv of the study or a frame, for ledger, failures and search analysis.
         provenance: shown as it stands; `looks` lists the looks at the data before the planned
-            number of seeds, `mlflow` where its runs can be browsed (`analysis.links`).
-        importance: of the searched settings, by arm, in the shape of `study.importance`.
+            number of seeds, `mlflow` where its runs can be browsed (`analysis.tables.links`).
+        importance: of the searched settings, by arm, in the shape of `study.reporting.importance`.
         out: folder to write; files of an earlier report in it are replaced.
         margin, alpha, chance: override the plan's; another margin or alpha than the plan's makes
             verdicts exploratory.
@@ -93,12 +94,12 @@ def analyse(
         margin = None if margin is None else margin / 100
         chance = None if chance is None else chance / 100
     declared = read_plan(plan, margin=margin, alpha=alpha, chance=chance)
-    table_of_runs = ledger.read_runs(runs)
+    table_of_runs = read_runs(runs)
     checked = read_results(
         results,
         percent=percent,
-        failures=ledger.failures(table_of_runs),
-        searched=ledger.searched_seeds(table_of_runs),
+        failures=failures(table_of_runs),
+        searched=searched_seeds(table_of_runs),
     )
     _check_units(checked, declared)
     return assemble(checked, declared, table_of_runs, clean(dict(provenance or {})), importance)
@@ -124,48 +125,9 @@ def one_line_verdicts(report: Mapping[str, Any]) -> list[str]:
     """Plain sentences for a terminal: one per claim, or one per comparison without a plan."""
     if report["claims"]:
         return [f"{claim['id']}: {claim['sentence']}" for claim in report["claims"]]
-    from analysis.words import finding
+    from analysis.wording.sentences import finding
 
     return [f"{c['verdict']}: {finding(c)}" for c in report["comparisons"]]
-
-
-def differences(
-    old: Mapping[str, Any], new: Mapping[str, Any], *, tolerance: float = 1e-9
-) -> list[str]:
-    """Where two reports disagree, as `path: old -> new`; versions and provenance are left out.
-
-    Numbers agree within a relative tolerance.
-    """
-    skip = ("versions", "provenance")
-    return _differences(
-        {k: v for k, v in old.items() if k not in skip},
-        {k: v for k, v in clean(dict(new)).items() if k not in skip},
-        "",
-        tolerance,
-    )
-
-
-def _differences(old: Any, new: Any, path: str, tolerance: float) -> list[str]:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        keys = list(dict.fromkeys([*old, *new]))
-        return [
-            line
-            for key in keys
-            for line in _differences(
-                old.get(key), new.get(key), f"{path}.{key}".lstrip("."), tolerance
-            )
-        ]
-    if isinstance(old, list) and isinstance(new, list):
-        if len(old) != len(new):
-            return [f"{path}: {len(old)} entries -> {len(new)} entries"]
-        return [
-            line
-            for i, (x, y) in enumerate(zip(old, new, strict=True))
-            for line in _differences(x, y, f"{path}[{i}]", tolerance)
-        ]
-    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (old, new))
-    same = math.isclose(old, new, rel_tol=tolerance, abs_tol=1e-12) if numbers else old == new
-    return [] if same else [f"{path}: {old!r} -> {new!r}"]
 
 
 def main(arguments: list[str] | None = None) -> int:

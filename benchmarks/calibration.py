@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from analysis.calibration import SCENARIOS, simulate, simulate_curves
+from analysis.verdicts.calibration import SCENARIOS, simulate, simulate_curves
 
 
 def main() -> None:

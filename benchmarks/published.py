@@ -2,7 +2,7 @@
 
 PIL images through torchvision's transforms in DataLoader workers, one encoder pass per view, a loss
 that concatenates, exponentiates and selects by mask, all in float32. Written for comparison with
-`contrastive.training`; encoder, batch, images and optimiser are the same.
+`contrastive.training.loop`; encoder, batch, images and optimiser are the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How long does an epoch take, beside a plain implementation of the published pipeline?
 
-The published pipeline is in `published.py`. Ours is `contrastive.training` in several variants:
+The published pipeline is in `published.py`. Ours is `contrastive.training.loop` in several variants:
 float32, bfloat16, and either with a compiled encoder. The runs of a cell take turns; ratios are
 medians over neighbouring epochs of one run. Compiling is timed apart, in its variant's first epoch.
 
@@ -23,12 +23,12 @@ import torch
 from losses import live_peak
 from published import Published
 
-from contrastive.budget import views_per_step
-from contrastive.compiled import GPU_FLOPS_PER_S, REPAID_AFTER_S
 from contrastive.config import TrainConfig
 from contrastive.data import Dataset, Split
-from contrastive.flops import flops_per_view
-from contrastive.training import _Training, train
+from contrastive.training.compiled import GPU_FLOPS_PER_S, REPAID_AFTER_S
+from contrastive.training.flops import flops_per_view
+from contrastive.training.length import views_per_step
+from contrastive.training.loop import _Training, train
 
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "training.svg"
 
@@ -210,7 +210,7 @@ def draw(rows: list[Row], file: Path) -> None:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    from analysis.style import COLOURS, RC, WIDTH
+    from analysis.figures.style import COLOURS, RC, WIDTH
 
     cells = list(dict.fromkeys(row.cell for row in rows))
     colours = dict(zip([*VARIANTS, PUBLISHED], COLOURS, strict=False))

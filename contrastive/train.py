@@ -20,10 +20,10 @@ from pydantic import ValidationError
 
 from contrastive.budget import BUDGETS, Budget, conflict
 from contrastive.catalogue import LOSS_OPTIONS, accepted
-from contrastive.compiled import CompileError
 from contrastive.config import TrainConfig
 from contrastive.data import DataError
-from contrastive.training import Diverged, train
+from contrastive.training.compiled import CompileError
+from contrastive.training.loop import Diverged, train
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell says of any command that ended this way

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from study.faults import StudyError
+from study.errors import StudyError
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",

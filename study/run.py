@@ -20,7 +20,7 @@ from types import FrameType  # noqa: E402
 
 from rich.console import Console  # noqa: E402
 
-from study.faults import Paused, StudyError  # noqa: E402
+from study.errors import Paused, StudyError  # noqa: E402
 
 FAILED, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
-        from study.whole import plan_study, run_study
+        from study.session import plan_study, run_study
 
         if args.dry_run:
             return plan_study(args, console)

@@ -17,7 +17,14 @@ settings.load_profile("repeatable")
 
 
 # Minutes long. The two test processes take whole files: one begun last would be waited for.
-LONG = ("test_run", "test_cluster", "test_faults", "test_search", "test_memory", "test_cards")
+LONG = (
+    "test_run",
+    "test_ray_cluster",
+    "test_fault_injection",
+    "test_search",
+    "test_out_of_memory",
+    "test_bench",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

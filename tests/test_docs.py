@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from study.load import load_study
 from study.run import _parser
+from study.spec.load import load_study
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

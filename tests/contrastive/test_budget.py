@@ -11,12 +11,12 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from contrastive.budget import extent
 from contrastive.config import TrainConfig, settings
 from contrastive.encoders import SimCLR
-from contrastive.flops import flops_per_view
 from contrastive.train import main
-from contrastive.training import train
+from contrastive.training.flops import flops_per_view
+from contrastive.training.length import extent
+from contrastive.training.loop import train
 
 TINY = {"dataset": "digits", "train_limit": 100, "batch_size": 25}
 
@@ -103,7 +103,7 @@ class Clock:
 
 
 def test_seconds_end_a_training_within_an_epoch_and_across_a_resume(monkeypatch):
-    monkeypatch.setattr("contrastive.training.time", Clock())
+    monkeypatch.setattr("contrastive.training.loop.time", Clock())
     # An epoch of 4 steps looks at its beginning, before steps 2 to 4 and at its end: 4 s.
     config = tiny(epochs=9, budget={"seconds": 10})
     found = list(train(config, 1))
@@ -119,8 +119,8 @@ def test_seconds_end_a_training_within_an_epoch_and_across_a_resume(monkeypatch)
 
 def test_seconds_of_evaluations_are_not_counted(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("contrastive.training.time", clock)
-    from contrastive.training import _Training
+    monkeypatch.setattr("contrastive.training.loop.time", clock)
+    from contrastive.training.loop import _Training
 
     original = _Training._represent
 

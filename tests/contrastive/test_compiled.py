@@ -12,10 +12,10 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from contrastive import compiled
-from contrastive.compiled import GPU_FLOPS_PER_S, REPAID_AFTER_S, wanted
 from contrastive.config import TrainConfig
-from contrastive.training import _Training, train
+from contrastive.training import compiled
+from contrastive.training.compiled import GPU_FLOPS_PER_S, REPAID_AFTER_S, wanted
+from contrastive.training.loop import _Training, train
 
 ROOT = Path(__file__).parents[2]
 TINY = {
@@ -165,7 +165,7 @@ def test_without_a_compiler_auto_warns_and_trains(monkeypatch):
         return run
 
     monkeypatch.setattr(torch, "compile", no_compiler)
-    monkeypatch.setattr("contrastive.training.wanted", lambda *_, **__: True)
+    monkeypatch.setattr("contrastive.training.loop.wanted", lambda *_, **__: True)
     with pytest.warns(RuntimeWarning, match=r"not compiled.*no C\+\+ compiler"):
         found = [r.metrics["train/loss"] for r in train(TrainConfig(**TINY), 1) if r.epoch]
     monkeypatch.undo()

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from contrastive.config import TrainConfig
 from contrastive.data import DataError
 from contrastive.encoders import ENCODERS, build_model
-from contrastive.epoch import sources
-from contrastive.noise import other_class
 from contrastive.seeds import derive, generator
-from contrastive.training import Diverged, StateError, _Training, dataset_of, train
+from contrastive.training.batches import sources
+from contrastive.training.false_positives import other_class
+from contrastive.training.loop import Diverged, StateError, _Training, dataset_of, train
 
 TINY = {"dataset": "digits", "train_limit": 100, "epochs": 3, "batch_size": 25}
 

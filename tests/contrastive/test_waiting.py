@@ -17,7 +17,7 @@ from contrastive import device
 from contrastive.config import TrainConfig
 from contrastive.data import Dataset, Split
 from contrastive.losses import LOSSES
-from contrastive.training import _Training
+from contrastive.training.loop import _Training
 
 READING = ("_local_scalar_dense", "is_nonzero", "item", "nonzero", "masked_select", "equal",
            "unique", "lift_fresh", "repeat_interleave")  # fmt: skip

@@ -354,7 +354,7 @@ def test_a_dry_run_prints_the_plan_and_creates_nothing(tmp_path, monkeypatch, ca
 
 
 def test_a_dry_run_takes_the_spread_from_an_earlier_study(smoke, monkeypatch, capsys):
-    from study.plan import pilot_sds
+    from study.planning.power import pilot_sds
 
     monkeypatch.chdir(smoke[0].parents[1])
     results = pd.read_csv(smoke[0] / "results.csv")

@@ -1,0 +1,97 @@
+"""The forest plot: differences with their intervals and verdicts."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from analysis.figures.style import (
+    GREY,
+    MARGIN_FILL,
+    PALE,
+    WIDTH,
+    Drawing,
+    listed,
+    percent_axis,
+    short,
+)
+from analysis.wording import numbers
+
+MOST_FOREST_ROWS, MOST_EXPLORATORY_ROWS = 30, 12
+
+
+def forest(report: dict) -> Drawing | None:
+    """Mean differences with their intervals; the margin is shaded."""
+    rows = [c for c in report["comparisons"] if c["ci_low"] is not None]
+    declared = [c for c in rows if c["declared"]]
+    every = declared or rows
+    if not every:
+        return None
+    # One axis has one unit.
+    rows = [
+        c
+        for c in every
+        if numbers.is_percent(c["metric"]) == numbers.is_percent(every[0]["metric"])
+    ]
+    rows = rows[: MOST_FOREST_ROWS if declared else MOST_EXPLORATORY_ROWS]
+    left = len(every) - len(rows)
+    figure = Figure(figsize=(WIDTH, 1.0 + 0.52 * len(rows)))
+    axes = figure.subplots()
+    margin = rows[0]["margin"]
+    if margin:
+        axes.axvspan(-margin, margin, color=MARGIN_FILL, zorder=0)
+    axes.axvline(0, color=GREY, linewidth=0.8, zorder=1)
+    filled = {"better": "black", "worse": "black", "equivalent": PALE}
+    for y, c in enumerate(rows):
+        axes.plot([c["ci_low"], c["ci_high"]], [y, y], color="black", linewidth=1.4)
+        axes.plot(
+            c["mean_difference"],
+            y,
+            "o",
+            color="black",
+            markersize=6,
+            markerfacecolor=filled.get(c["verdict"], "white"),
+        )
+        axes.annotate(c["verdict"], (1.02, y), xycoords=("axes fraction", "data"), va="center")
+    axes.set_yticks(range(len(rows)), [_row_label(c) for c in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    if numbers.is_percent(rows[0]["metric"]):
+        percent_axis(axes.xaxis)
+    axes.set_xlabel(
+        "difference"
+        + (
+            ", percentage points"
+            if numbers.is_percent(rows[0]["metric"])
+            else ", in the metric's unit"
+        )
+    )
+    alt = listed(
+        [
+            f"{_row_label(c, ' ')}: {numbers.difference(c['mean_difference'], c['metric'])} "
+            f"({numbers.interval(c['ci_low'], c['ci_high'], c['metric'])}), {c['verdict']}"
+            for c in rows
+        ]
+    )
+    shaded = " The shaded band is the margin of practical equivalence." if margin else ""
+    return Drawing(
+        "forest",
+        "answers",
+        "Differences between arms",
+        "Mean paired difference with its 95 % interval, one row per "
+        + ("declared claim." if declared else "pair of arms (exploratory).")
+        + shaded
+        + " Filled: better or worse; grey: equivalent; open: undecided."
+        + (f" {left} more are in the tables." if left else ""),
+        "Forest plot. " + alt + ".",
+        figure,
+    )
+
+
+def _row_label(c: dict, joint: str = "\n") -> str:
+    claim = f"{c['claim']}: " if c["claim"] else ""
+    where = "" if c["condition"] == "default" else f", {c['condition']}"
+    return (
+        f"{claim}{short(c['b'], 20)} − {short(c['a'], 20)}{joint}"
+        f"{short(numbers.base_metric(c['metric']) + where, 46)}"
+    )

@@ -1,0 +1,77 @@
+"""The figure of accuracy against cost."""
+
+from __future__ import annotations
+
+from analysis.figures.style import PALE, Drawing, grid, legend, listed, look, percent_axis, short
+from analysis.inputs.metric import metric_order
+from analysis.wording import numbers
+
+
+def trade_off(report: dict) -> Drawing | None:
+    """Accuracy against cost, with the Pareto front of the means."""
+    rows = report["cost"]["trade_off"]
+    if not rows:
+        return None
+    unit, metric = rows[0]["unit"], metric_order(report)[0]
+    rows = [r for r in rows if r["unit"] == unit and r["metric"] == metric]
+    conditions = list(dict.fromkeys(r["condition"] for r in rows))
+    arms = report["design"]["arms"]
+    figure, panels = grid(len(conditions))
+    for panel, condition in zip(panels, conditions, strict=False):
+        own = sorted((r for r in rows if r["condition"] == condition), key=lambda r: r["cost"])
+        front = [r for r in own if r["pareto"]]
+        panel.step(
+            [r["cost"] for r in front],
+            [r["mean"] for r in front],
+            where="post",
+            color=PALE,
+            linewidth=1.5,
+            zorder=0,
+        )
+        for r in own:
+            style = look(arms.index(r["arm"]))
+            style.pop("linestyle")
+            for low, high, across in (
+                (r["ci_low"], r["ci_high"], False),
+                (r["cost_ci_low"], r["cost_ci_high"], True),
+            ):
+                if low is not None:
+                    ends, fixed = [low, high], [r["cost" if not across else "mean"]] * 2
+                    panel.plot(
+                        *((ends, fixed) if across else (fixed, ends)),
+                        color=style["color"],
+                        linewidth=1,
+                    )
+            panel.plot(
+                r["cost"],
+                r["mean"],
+                **style,
+                linestyle="none",
+                markersize=7,
+                label=short(r["arm"]),
+                markerfacecolor=style["color"] if r["pareto"] else "white",
+            )
+        panel.margins(x=0.15, y=0.15)
+        panel.set_title("" if condition == "default" else short(condition, 40))
+        panel.set_xlabel(f"{unit} per run")
+        if numbers.is_percent(metric):
+            percent_axis(panel.yaxis)
+    for panel in panels[::2]:
+        panel.set_ylabel(metric + (" (%)" if numbers.is_percent(metric) else ""))
+    legend(figure, panels[0])
+    alt = listed(
+        [
+            f"{r['arm']}, {r['condition']}: {numbers.number(r['mean'])} at {r['cost']:.3g} "
+            f"{unit}{', on the front' if r['pareto'] else ''}"
+            for r in rows
+        ]
+    )
+    return Drawing(
+        "trade-off",
+        "cost",
+        f"{metric} against {unit}",
+        "Means with 95 % intervals both ways. Filled marks are on the Pareto front of the means,"
+        " which the line joins; where intervals overlap, membership is not certain.",
+        f"Score against cost. {alt}.",
+        figure,
+    )

@@ -1,0 +1,212 @@
+"""What was declared before the data were seen?
+
+A plan is the part of a study's YAML that the statistics need: arms, conditions, seeds, metrics,
+claims, margin, alpha. Claims are checked here and nowhere else; `study` turns the faults into
+`file:line` messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from analysis.errors import TableError
+from analysis.inputs.claim_checks import KINDS, arm_names, check_claims, condition_names
+from analysis.inputs.metric import Metric, parse_metric
+
+__all__ = ["Claim", "Plan", "check_claims", "read_plan"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One declared contrast: of arm `b` against arm `a`, differences are b - a.
+
+    `kind` is difference, interaction or curve; `asks` is better, less_hurt or equivalent;
+    `conditions` holds one condition, or (from, to) for an interaction.
+    """
+
+    id: str
+    asks: str
+    kind: str
+    a: str
+    b: str
+    metric: Metric
+    conditions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The design record. `declared` is False where there was no plan at all."""
+
+    name: str | None = None
+    question: str | None = None
+    arms: tuple[str, ...] = ()
+    arm_settings: Mapping[str, Any] = field(default_factory=dict)
+    conditions: tuple[str, ...] = ()
+    seeds: tuple = ()
+    planned_n: int | None = None
+    metrics: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    margin: float | None = None
+    alpha: float = 0.05
+    chance: float | None = None
+    pilot_sd: float | None = None
+    hash: str | None = None
+    looks_planned: int = 1
+    search_condition: str | None = None
+    search_metric: str | None = None
+    declared: bool = False
+    overridden: tuple[str, ...] = ()
+
+
+def read_plan(source: str | Path | Mapping | None, **overrides: float | None) -> Plan:
+    """The plan in a study's YAML or mapping; overrides of alpha and margin are noted as such.
+
+    Raises:
+        TableError: the file is missing, is no YAML mapping, or its claims are faulty.
+    """
+    given = {key: value for key, value in overrides.items() if value is not None}
+    where = str(source) if isinstance(source, str | Path) else "plan"
+    mapping = _load(source)
+    if mapping is None:
+        return Plan(**_checked(given, "arguments"))
+    for name in ("arms", "conditions"):
+        _section(mapping, name, where, list | Mapping)
+    faults = check_claims(mapping)
+    if faults:
+        lines = [
+            f"{'.'.join(map(str, path))}: {what} (allowed: {allowed}; try: {try_})"
+            for path, what, allowed, try_ in faults
+        ]
+        raise TableError(
+            "the plan's claims are faulty\n    " + "\n    ".join(lines),
+            where=where,
+            allowed="claims as in docs/statistics.md",
+            try_="correct the lines above",
+        )
+    declared = _checked(
+        {k: mapping[k] for k in ("alpha", "margin", "chance") if mapping.get(k) is not None}, where
+    )
+    given = _checked(given, "arguments")
+    changed = tuple(
+        key
+        for key in ("alpha", "margin")
+        if key in given and given[key] != declared.get(key, 0.05 if key == "alpha" else None)
+    )
+    confirm = _section(mapping, "confirm", where)
+    seeds = confirm.get("seeds")
+    looks = mapping.get("looks", 1)
+    search = _section(mapping, "search", where)
+    conditions = condition_names(mapping)
+    return Plan(
+        name=mapping.get("name"),
+        question=mapping.get("question"),
+        arms=arm_names(mapping),
+        arm_settings=mapping.get("arms") or {},
+        conditions=conditions,
+        seeds=tuple(seeds) if isinstance(seeds, list | tuple) else (),
+        planned_n=len(seeds) if isinstance(seeds, list | tuple) else seeds,
+        metrics=tuple(confirm.get("metrics") or ()),
+        claims=tuple(_claim(c, i, conditions) for i, c in enumerate(mapping.get("claims") or ())),
+        pilot_sd=mapping.get("pilot_sd"),
+        hash=mapping.get("hash"),
+        looks_planned=looks if isinstance(looks, int) and looks > 0 else 1,
+        search_condition=search.get("under") or conditions[0],
+        search_metric=_first(search.get("metric")),
+        declared=True,
+        overridden=changed,
+        **{**declared, **given},
+    )
+
+
+def _first(metric: str | list | None) -> str | None:
+    """Of several metrics of a search the first one, by which its winners were chosen."""
+    return metric[0] if isinstance(metric, list) else metric
+
+
+def _section(mapping: Mapping, name: str, where: str, kind: Any = Mapping) -> Any:
+    section = mapping.get(name) or {}
+    if not isinstance(section, kind):
+        raise TableError(
+            f"{name} is {section!r}",
+            where=where,
+            allowed=f"a mapping, as in docs/study.md, or no {name}",
+            try_="pass the study.yaml of the study",
+        )
+    return section
+
+
+def _load(source: str | Path | Mapping | None) -> Mapping | None:
+    if source is None or isinstance(source, Mapping):
+        return source
+    path = Path(source)
+    try:
+        mapping = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise TableError(
+            "the plan is not there",
+            where=str(path),
+            allowed="a study's YAML file",
+            try_="check the path, or leave --plan out",
+        ) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise TableError(
+            f"the plan does not parse ({getattr(error, 'problem', error)})",
+            where=f"{path}{line}",
+            allowed="YAML",
+            try_="check indentation, colons and quotes there",
+        ) from None
+    if not isinstance(mapping, Mapping):
+        raise TableError(
+            "the plan is no mapping",
+            where=str(path),
+            allowed="keys such as claims",
+            try_="pass the study.yaml of the study",
+        ) from None
+    return mapping
+
+
+def _checked(given: dict[str, Any], where: str) -> dict[str, float]:
+    limits = {
+        "alpha": "a number between 0 and 1, such as 0.05",
+        "margin": "a number > 0 in the metric's unit, such as 0.005",
+        "chance": "a number: the score of guessing, such as 0.1 for ten classes",
+    }
+    for key, value in given.items():
+        good = (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and (value == value and abs(value) < float("inf"))
+        )
+        if good and key == "alpha":
+            good = 0 < value < 1
+        if good and key == "margin":
+            good = value > 0
+        if not good:
+            raise TableError(
+                f"{key} is {value!r}",
+                where=where,
+                allowed=limits[key],
+                try_="correct it, or leave it out",
+            )
+    return given
+
+
+def _claim(claim: Mapping, index: int, conditions: tuple[str, ...]) -> Claim:
+    asks = next(kind for kind in KINDS if kind in claim)
+    metric = parse_metric(claim["metric"])
+    kind = "interaction" if asks == "less_hurt" else "curve" if metric.window else "difference"
+    where = (
+        (str(claim["from"]), str(claim["to"]))
+        if asks == "less_hurt"
+        else (str(claim.get("under", conditions[0])),)
+    )
+    a = claim["to"] if asks == "equivalent" else claim["than"]
+    name = str(claim.get("id", index + 1))
+    return Claim(name, asks, kind, str(a), str(claim[asks]), metric, where)

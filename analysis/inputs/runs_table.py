@@ -1,0 +1,96 @@
+"""The table of runs, `runs.csv`: one row for each trial and each run of the confirmation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.errors import TableError
+from analysis.inputs.results_table import read_table
+
+COLUMNS = (
+    "phase",
+    "arm",
+    "condition",
+    "seed",
+    "trial",
+    "status",
+    "epochs",
+    "planned_epochs",
+    "seconds",
+    "value",
+    "config",
+    "mlflow_run_id",
+    "failure",
+)
+# A recheck trains one of the search's best trials again, on another seed: part of its budget.
+SEARCHED = ("search", "recheck")
+PHASES = (*SEARCHED, "confirm")
+STATUSES = ("planned", "running", "finished", "stopped", "diverged", "failed")
+
+
+def read_runs(source: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
+    """The table of runs with all its columns, numbers as numbers; None stays None.
+
+    Raises:
+        TableError: no arm or status column, or an unknown phase or status.
+    """
+    if source is None:
+        return None
+    where = "runs table" if isinstance(source, pd.DataFrame) else str(source)
+    raw = read_table(source, what="runs")
+    missing = [column for column in ("phase", "arm", "status") if column not in raw]
+    if missing:
+        raise TableError(
+            f"no column {', '.join(missing)}",
+            where=where,
+            allowed=", ".join(COLUMNS),
+            try_="pass the runs.csv of the study",
+        )
+    runs = raw.reindex(columns=list(COLUMNS)).copy()
+    for column in ("phase", "arm", "condition", "status", "config", "mlflow_run_id", "failure"):
+        runs[column] = runs[column].astype(object).where(runs[column].notna(), "").map(str)
+    for column in ("trial", "epochs", "planned_epochs", "seconds", "value"):
+        runs[column] = pd.to_numeric(runs[column], errors="coerce").astype(float)
+    seeds = pd.to_numeric(runs["seed"], errors="coerce")
+    runs["seed"] = seeds.astype("Int64") if (seeds.dropna() % 1 == 0).all() else runs["seed"]
+    for column, allowed in (("phase", PHASES), ("status", STATUSES)):
+        wrong = ~runs[column].isin(allowed)
+        if wrong.any():
+            row = runs.index[wrong][0]
+            raise TableError(
+                f"{column} is {runs.loc[row, column]!r}",
+                where=f"{where}, row {row}",
+                allowed=", ".join(allowed),
+                try_="correct the cell",
+            )
+    return runs
+
+
+def failures(runs: pd.DataFrame | None) -> dict[tuple[str, str, object], str]:
+    """(arm, condition, seed) -> diverged, failed or stopped, of confirmation runs."""
+    if runs is None:
+        return {}
+    broken = runs[
+        (runs["phase"] == "confirm")
+        & runs["status"].isin(["diverged", "failed", "stopped"])
+        & runs["seed"].notna()
+    ]
+    return {
+        (arm, condition or "default", seed): status
+        for arm, condition, seed, status in zip(
+            broken["arm"],
+            broken["condition"],
+            broken["seed"].tolist(),
+            broken["status"],
+            strict=True,
+        )
+    }
+
+
+def searched_seeds(runs: pd.DataFrame | None) -> set:
+    """Seeds that trials of the search phase used."""
+    if runs is None:
+        return set()
+    return set(runs.loc[runs["phase"].isin(SEARCHED), "seed"].dropna().tolist())

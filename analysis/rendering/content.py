@@ -1,0 +1,112 @@
+"""What every rendering of the report shows: sections, tables, figures and paragraphs in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jinja2
+
+from analysis.verdicts.rules import REASONS
+from analysis.wording import numbers
+from analysis.wording import sentences as words
+from analysis.wording.paragraphs import paragraphs
+
+SECTIONS = (
+    ("answers", "Answers in full"),
+    ("estimates", "Scores of every seed"),
+    ("training", "Did training help?"),
+    ("curves", "Learning curves"),
+    ("cost", "Accuracy and cost"),
+    ("ledger", "Was the contest equal?"),
+    ("missing", "Missing data"),
+    ("search", "The search phase"),
+    ("secondary", "Secondary analyses"),
+    ("tables", "Full tables"),
+    ("provenance", "Provenance"),
+)
+SYMBOLS = {
+    "supported": "✓",
+    "better": "✓",
+    "refuted": "✗",
+    "worse": "✗",
+    "equivalent": "=",
+    "undecided": "?",
+    "invalid": "!",
+}
+# Shown on the first screen where no claims were declared; the rest stands in the tables.
+MOST_FINDINGS = 12
+FOLD_FROM = 40  # rows of a table that the page shows unasked; more are folded, save on paper
+
+
+def content(report, drawings, all_tables) -> dict[str, Any]:
+    present = {d.section for d in drawings} | {t.section for t in all_tables} | {"provenance"}
+    findings = [c for c in report["comparisons"] if c["condition"] != "pooled"]
+    return {
+        "report": report,
+        "design": report["design"],
+        "design_rows": _design_rows(report["design"]),
+        "sections": [(key, title) for key, title in SECTIONS if key in present],
+        "drawings": drawings,
+        "tables": all_tables,
+        "symbols": SYMBOLS,
+        "reasons": REASONS,
+        "findings": [
+            {
+                "verdict": c["verdict"],
+                "sentence": words.finding(c),
+                "why": (c["reason"] or "").replace("_", " "),
+            }
+            for c in findings[:MOST_FINDINGS]
+        ],
+        "fold_from": FOLD_FROM,
+        "findings_left": max(0, len(findings) - MOST_FINDINGS),
+        "paragraphs": {key: paragraphs(report, key) for key, _ in SECTIONS},
+        "provenance_rows": [
+            *_flatten(report["provenance"]),
+            *((f"report written with {name}", v) for name, v in report["versions"].items()),
+        ],
+        "p": numbers.p_number,
+        "number": numbers.number,
+    }
+
+
+def _design_rows(design: Mapping[str, Any]) -> list[tuple[str, str]]:
+    rows = [
+        ("Plan's hash", design["hash"] or "none: nothing was declared beforehand"),
+        ("Arms", ", ".join(design["arms"])),
+        ("Conditions", ", ".join(design["conditions"])),
+        ("Metrics", ", ".join(design["metrics"])),
+        ("Seeds", ", ".join(map(str, design["seeds"]))),
+        ("α, family-wise", f"{design['alpha']:g}"),
+        ("Looks planned", f"{design['looks_planned']}, α per look {design['alpha_per_look']:.3g}"),
+        ("Margin δ", "none declared" if design["margin"] is None else f"{design['margin']:g}"),
+        ("Chance level", "none given" if design["chance"] is None else f"{design['chance']:g}"),
+        ("Primary test", design["primary_test"]),
+        ("Correction", f"{design['correction']}, over a family of {design['family_size']}"),
+        ("Smallest p that can be reached", numbers.p_number(design["p_min"])),
+        ("Seeds that the family needs", str(design["seeds_needed"])),
+        ("Smallest d_z found with 80 % power", numbers.number(design["minimum_detectable_dz"], 2)),
+        ("Seed of the random generator", str(design["rng_seed"])),
+    ]
+    return [(key, value) for key, value in rows if value]
+
+
+def _flatten(value: Any, path: str = "") -> list[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        return [row for key, item in value.items() for row in _flatten(item, f"{path} {key}")]
+    if isinstance(value, list):
+        if all(not isinstance(item, dict | list) for item in value):
+            return [(path.strip(), ", ".join(map(str, value)) or "none")]
+        return [row for i, item in enumerate(value) for row in _flatten(item, f"{path} {i + 1}")]
+    return [(path.strip(), "none" if value is None else str(value))]
+
+
+def jinja_environment(*, autoescape: bool) -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("analysis.rendering"),
+        autoescape=autoescape,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )

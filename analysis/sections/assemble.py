@@ -1,0 +1,133 @@
+"""What stands in a report?
+
+Brings table, plan, runs and provenance together into the one mapping that report.json holds and
+that every rendering reads. No file is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from analysis.inputs.plan import Plan
+from analysis.inputs.results_table import Results
+from analysis.report_json import clean
+from analysis.sections import cost, curves, ledger, ranks, search
+from analysis.sections.design import design, versions
+from analysis.sections.scores import (
+    arm_scores,
+    ordered,
+    reported_metrics,
+    training_helps,
+    with_finals,
+)
+from analysis.sections.warnings import warnings_of
+from analysis.verdicts import comparisons
+from analysis.verdicts.comparisons import Rules
+from analysis.verdicts.pairing import Scores
+from analysis.wording import sentences as words
+from analysis.wording.missing_numbers import absent
+
+SCHEMA = 1
+
+
+def assemble(
+    results: Results,
+    plan: Plan,
+    runs: pd.DataFrame | None,
+    provenance: dict[str, Any],
+    importance: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The report as one mapping, in the shape of docs/statistics.md; nan-free."""
+    results, notes = with_finals(results)
+    arms = ordered(results.arms, plan.arms)
+    conditions = ordered(results.conditions, plan.conditions)
+    metrics = reported_metrics(results, plan)
+    looks = [look for look in provenance.get("looks") or [] if not _is_final(look)]
+    rules = Rules(
+        alpha=plan.alpha / plan.looks_planned,
+        margin=plan.margin,
+        chance=plan.chance,
+        unplanned_looks=plan.declared and len(looks) > plan.looks_planned - 1,
+        exploratory=bool(plan.overridden),
+    )
+    scores = Scores(results, plan.seeds)
+    declared = comparisons.contrasts_of_claims(plan)
+    others = comparisons.other_contrasts(arms, conditions, metrics, declared)
+    ids = [claim.id for claim in plan.claims]
+    compared = comparisons.compare(scores, declared, rules, declared=True, ids=ids)
+    compared += comparisons.compare(scores, others, rules, declared=False, ids=[])
+    for record in compared:
+        record["absent"] = absent(record)
+    _add_early_minus_late(plan, compared, scores, results)
+    shown = arm_scores(scores, arms, conditions, metrics)
+    report = {
+        "schema": SCHEMA,
+        "title": plan.name or "Comparison",
+        "question": plan.question,
+        "design": design(plan, rules, compared, arms, conditions, metrics, looks),
+        "warnings": [],
+        "arms": shown,
+        "comparisons": compared,
+        "claims": _claims(plan, compared),
+        "omnibus": ranks.omnibus(scores, arms, conditions, metrics, plan.alpha),
+        "next_study": words.next_study(compared),
+        "training_helps": training_helps(scores, arms, conditions),
+        "curves": curves.curves(results, plan, arms, conditions),
+        "cost": cost.cost(results, plan, shown, runs),
+        "ledger": ledger.ledger(runs),
+        "search": search.search(runs, results, plan, importance),
+        "missing": _missing(results),
+        "runs": _runs(runs),
+        "provenance": provenance,
+        "versions": versions(),
+    }
+    report["warnings"] = warnings_of(report, plan, [*results.notes, *notes])
+    return clean(report)
+
+
+def _claims(plan: Plan, compared: list[dict]) -> list[dict]:
+    records = {c["claim"]: c for c in compared if c["claim"] is not None}
+    answered = comparisons.answers(plan, compared)
+    for row in answered:
+        row["sentence"] = words.claim_sentence(row["asks"], row["verdict"], records[row["id"]])
+    return answered
+
+
+def _add_early_minus_late(plan: Plan, compared: list[dict], scores: Scores, results) -> None:
+    for claim, record in zip(plan.claims, compared, strict=False):
+        if claim.kind == "curve":
+            last = curves.last_epoch(results, claim.metric.base)
+            record["early_minus_late"] = last and curves.early_minus_late(
+                scores, record, claim.metric, last
+            )
+
+
+def _missing(results: Results) -> list[dict]:
+    return [
+        {"arm": arm, "condition": condition, "seed": seed, "reason": reason}
+        for (arm, condition, seed), reason in results.failures.items()
+    ]
+
+
+def _runs(runs: pd.DataFrame | None) -> list[dict]:
+    """Confirmation runs with their ids, so that every number can be followed to its runs."""
+    if runs is None:
+        return []
+    columns = [
+        "arm",
+        "condition",
+        "seed",
+        "status",
+        "epochs",
+        "seconds",
+        "mlflow_run_id",
+        "failure",
+    ]
+    return runs.loc[runs["phase"] == "confirm", columns].replace("", None).to_dict("records")
+
+
+def _is_final(look: Any) -> bool:
+    return isinstance(look, dict) and bool(look.get("final"))

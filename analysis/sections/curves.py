@@ -1,0 +1,150 @@
+"""When do learning curves differ, and which bands hold for whole curves?
+
+Bands are simultaneous: 95 % of them contain the whole true curve. Differences of curves are tested
+by max-T, which flips the sign of a seed's whole curve at once; stars per epoch are never given.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pandas as pd
+
+from analysis.inputs.metric import Metric, higher_is_better
+from analysis.inputs.plan import Plan
+from analysis.inputs.results_table import Results
+from analysis.statistics.curve_bands import MAX_T_EXACT, max_t, simultaneous_band
+from analysis.statistics.paired import pair, paired_interval, sign_flip
+from analysis.verdicts.pairing import Scores
+
+COST_METRICS = ("seconds", "views", "flops")
+MOST_PAIRS = 10  # pairs of arms whose curves are tested without a plan, per condition
+
+
+def curves(results: Results, plan: Plan, arms: list[str], conditions: list[str]) -> list[dict]:
+    """One entry per curve metric and condition: each arm's mean and band, each pair's max-T test.
+
+    Only epochs that every run of an arm has are used; broken runs are not in the table at all.
+    """
+    metrics = [m for m in pd.unique(results.curves["metric"]) if m not in COST_METRICS]
+    tested = _tested_metrics(plan, metrics)
+    entries = []
+    for metric in metrics:
+        for condition in conditions:
+            tables = {arm: curve_table(results, arm, condition, metric) for arm in arms}
+            tables = {arm: table for arm, table in tables.items() if table is not None}
+            if not tables:
+                continue
+            entries.append(
+                {
+                    "metric": metric,
+                    "condition": condition,
+                    "higher_is_better": higher_is_better(metric),
+                    "x": "epoch",
+                    "arms": [_arm(arm, table) for arm, table in tables.items()],
+                    "pairs": _pairs(tables, plan, condition, metric) if metric in tested else [],
+                }
+            )
+    return entries
+
+
+def curve_table(results: Results, arm: str, condition: str, metric: str) -> pd.DataFrame | None:
+    """(n seeds, E epochs) of one arm's curve; epochs that a run lacks are left out."""
+    frame = results.curves
+    own = frame[
+        (frame["arm"] == arm) & (frame["condition"] == condition) & (frame["metric"] == metric)
+    ]
+    if own.empty:
+        return None
+    return own.pivot(index="seed", columns="epoch", values="value").dropna(axis=1)
+
+
+def early_minus_late(scores: Scores, record: dict, metric: Metric, last_epoch: int) -> dict | None:
+    """How much larger the difference is in the declared window than at the last epoch.
+
+    "Faster, not better" needs this above 0 besides the curve claim itself. Descriptive: it takes
+    no part in the correction.
+    """
+    end = Metric(f"{metric.base}@{last_epoch}", metric.base, (last_epoch, last_epoch))
+    cells = [
+        scores.of(record[arm], record["condition"], which)
+        for which in (metric, end)
+        for arm in ("a", "b")
+    ]
+    seeds = [s for s in record["seeds"] if all(s in cell for cell in cells)]
+    early, late = ([cells[i + 1][s] - cells[i][s] for s in seeds] for i in (0, 2))
+    paired = pair(late, early)
+    if paired.degenerate:
+        return None
+    low, high = paired_interval(paired)
+    return {
+        "last_epoch": last_epoch,
+        "mean_difference": float(paired.d.mean()),
+        "ci_low": low,
+        "ci_high": high,
+        "p_value": sign_flip(paired.d_int)[0],
+    }
+
+
+def last_epoch(results: Results, metric: str) -> int | None:
+    """The last epoch that every run has for this metric."""
+    own = results.curves[results.curves["metric"] == metric]
+    if own.empty:
+        return None
+    return int(own.groupby(["arm", "condition", "seed"])["epoch"].max().min())
+
+
+def _tested_metrics(plan: Plan, metrics: list[str]) -> list[str]:
+    claimed = [c.metric.base for c in plan.claims if c.metric.window]
+    return [m for m in metrics if m in claimed] or [
+        m for m in metrics if m.startswith(("val", "test")) or len(metrics) == 1
+    ]
+
+
+def _arm(arm: str, table: pd.DataFrame) -> dict:
+    values = table.to_numpy()
+    low, high = simultaneous_band(values)
+    return {
+        "arm": arm,
+        "n": len(values),
+        "epochs": [float(e) for e in table.columns],
+        "mean": [float(m) for m in values.mean(axis=0)] if values.size else [],
+        "low": low,
+        "high": high,
+    }
+
+
+def _pairs(tables: dict, plan: Plan, condition: str, metric: str) -> list[dict]:
+    chosen = [
+        (c.a, c.b)
+        for c in plan.claims
+        if c.metric.base == metric and c.metric.window and condition in c.conditions
+    ]
+    declared = bool(chosen)
+    if not chosen and not any(c.metric.window for c in plan.claims):
+        chosen = list(combinations(tables, 2))[:MOST_PAIRS]
+    rows = []
+    for a, b in dict.fromkeys(chosen):
+        if a not in tables or b not in tables:
+            continue
+        seeds = tables[a].index.intersection(tables[b].index, sort=False)
+        epochs = tables[a].columns.intersection(tables[b].columns)
+        if len(seeds) < 3 or not len(epochs):
+            continue
+        d = (tables[b].loc[seeds, epochs] - tables[a].loc[seeds, epochs]).to_numpy().round(12)
+        low, high = simultaneous_band(d)
+        rows.append(
+            {
+                "a": a,
+                "b": b,
+                "declared": declared,
+                "n": len(d),
+                "epochs": [float(e) for e in epochs],
+                "mean_difference": [float(x) for x in d.mean(axis=0)],
+                "low": low,
+                "high": high,
+                "p_max_t": [float(p) for p in max_t(d)],
+                "method": "exact" if len(d) <= MAX_T_EXACT else "monte_carlo",
+            }
+        )
+    return rows

@@ -1,0 +1,61 @@
+"""The design section: what was declared, and with which libraries the report was computed."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import analysis
+from analysis.statistics import power
+from analysis.statistics.paired import CONFIDENCE, RNG_SEED
+
+LIBRARIES = ("numpy", "scipy", "statsmodels", "pandas", "scikit-learn", "matplotlib")
+
+
+def design(plan, rules, compared, arms, conditions, metrics, looks) -> dict:
+    family = [c for c in compared if c["declared"]] or compared
+    m = len(family)
+    # What the data reached, not what was planned: a seed that is missing costs p as well.
+    n = min((c["n_pairs"] for c in family if c["verdict"] != "invalid"), default=0)
+    effect = power.minimum_detectable_effect(n, m, rules.alpha)
+    sd = plan.pilot_sd
+    return {
+        "hash": plan.hash,
+        "declared": plan.declared,
+        "alpha": plan.alpha,
+        "alpha_per_look": rules.alpha,
+        "looks_planned": plan.looks_planned,
+        "looks": looks,
+        "unplanned_looks": rules.unplanned_looks,
+        "margin": plan.margin,
+        "chance": plan.chance,
+        "overridden": list(plan.overridden),
+        "family_size": m,
+        "exploratory_family_size": sum(not c["declared"] for c in compared),
+        "seeds": list(plan.seeds) or sorted({s for c in family for s in c["seeds"]}, key=str),
+        "n_planned": plan.planned_n,
+        "n_pairs": n,
+        "p_min": power.smallest_p(n),
+        "seeds_needed": power.seeds_needed_for_family(m, rules.alpha),
+        "can_reach": m * power.smallest_p(n) <= rules.alpha if m else None,
+        "minimum_detectable_dz": effect,
+        "minimum_detectable_difference": effect * sd if effect and sd else None,
+        "power": power.POWER,
+        "confidence_level": CONFIDENCE,
+        "primary_test": "two-sided sign-flip test, exact to 20 pairs",
+        "correction": "Holm",
+        "rng_seed": RNG_SEED,
+        "arms": list(arms),
+        "conditions": list(conditions),
+        "metrics": list(metrics),
+    }
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "analysis": analysis.__version__}
+    for library in LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            found[library] = "not installed"
+    return found

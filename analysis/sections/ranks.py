@@ -1,0 +1,34 @@
+"""Do the arms differ at all, and which ranks can be told apart?
+
+Friedman's test over seeds with Nemenyi's critical difference: secondary, no gate to the claims.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.inputs.metric import Metric, higher_is_better
+from analysis.statistics.friedman import friedman
+from analysis.verdicts.pairing import Scores
+
+
+def omnibus(
+    scores: Scores, arms: list[str], conditions: list[str], metrics: list[str], alpha: float
+) -> list[dict]:
+    """One row per metric and condition with at least 3 arms on at least 3 common seeds."""
+    rows = []
+    for metric in metrics:
+        for condition in conditions:
+            cells = {arm: scores.of(arm, condition, Metric(metric, metric)) for arm in arms}
+            cells = {arm: cell for arm, cell in cells.items() if cell}
+            if len(cells) < 3:
+                continue
+            seeds = [s for s in next(iter(cells.values())) if all(s in c for c in cells.values())]
+            if len(seeds) < 3:
+                continue
+            table = np.array([[float(cell[s]) for cell in cells.values()] for s in seeds])
+            if not higher_is_better(metric):
+                table = -table
+            row = friedman(table, list(cells), alpha)
+            rows.append({"metric": metric, "condition": condition, **row})
+    return rows

@@ -1,0 +1,92 @@
+"""The score section: each arm's scores, and whether training helped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from analysis.inputs.metric import Metric
+from analysis.inputs.plan import Plan
+from analysis.inputs.results_table import Results
+from analysis.statistics.paired import describe, pair, paired_interval
+from analysis.verdicts import comparisons
+from analysis.verdicts.pairing import Scores
+
+
+def with_finals(results: Results) -> tuple[Results, list[str]]:
+    """A table of curves only is judged by its last common epoch, never by its best one."""
+    if len(results.final) or not len(results.curves):
+        return results, []
+    curves_ = results.curves
+    last = curves_.groupby(["arm", "condition", "seed", "metric"])["epoch"].max().min()
+    finals = curves_[curves_["epoch"] == last].assign(epoch=np.nan)
+    frame = pd.concat([results.frame, finals], ignore_index=True)
+    note = f"The table has no final figures; the last epoch that all runs have ({last:g}) is used."
+    return Results(frame, results.failures, results.notes, results.source), [note]
+
+
+def reported_metrics(results: Results, plan: Plan) -> list[str]:
+    present = list(pd.unique(results.final["metric"]))
+    if plan.metrics:
+        return [m for m in plan.metrics if m in present] or list(plan.metrics)
+    return [m for m in present if m not in comparisons.CONTROLS]
+
+
+def ordered(present: list[str], declared: tuple[str, ...]) -> list[str]:
+    return [d for d in declared if d in present] + [p for p in present if p not in declared]
+
+
+def arm_scores(scores: Scores, arms, conditions, metrics) -> list[dict]:
+    rows = []
+    for metric in metrics:
+        for condition in conditions:
+            for arm in arms:
+                values = scores.of(arm, condition, Metric(metric, metric))
+                if not values:
+                    continue
+                row = {"arm": arm, "condition": condition, "metric": metric}
+                row |= describe(list(values.values()))
+                row["reason"] = _why_not(row)
+                row["seeds"] = list(values)
+                row["values"] = [float(v) for v in values.values()]
+                rows.append(row)
+    return rows
+
+
+def _why_not(row: dict) -> str | None:
+    """Why an arm's interval, or failing that its IQM, cannot be had."""
+    if row["ci_low"] is None:
+        return "one seed" if row["n"] < 2 else "constant values"
+    return "no IQM below 4 seeds" if row["iqm"] is None else None
+
+
+TRAINED = Metric("test/knn_top1", "test/knn_top1")
+UNTRAINED = Metric("test/untrained_knn_top1", "test/untrained_knn_top1")
+
+
+def training_helps(scores: Scores, arms: list[str], conditions: list[str]) -> list[dict]:
+    """Trained minus untrained kNN accuracy per arm and condition, paired by seed."""
+    rows = []
+    for arm in arms:
+        for condition in conditions:
+            after, before = (scores.of(arm, condition, m) for m in (TRAINED, UNTRAINED))
+            seeds = [seed for seed in after if seed in before]
+            if not seeds:
+                continue
+            paired = pair([before[s] for s in seeds], [after[s] for s in seeds])
+            interval = paired_interval(paired)
+            rows.append(
+                {
+                    "arm": arm,
+                    "condition": condition,
+                    "metric": TRAINED.text,
+                    "n": paired.n,
+                    "trained": float(paired.b.mean()),
+                    "untrained": float(paired.a.mean()),
+                    "mean_difference": float(paired.d.mean()),
+                    "ci_low": interval[0] if interval else None,
+                    "ci_high": interval[1] if interval else None,
+                    "reason": paired.degenerate,
+                }
+            )
+    return rows

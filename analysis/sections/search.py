@@ -1,0 +1,118 @@
+"""What did the search phase do, and how much of its best score was luck?
+
+Kept apart from the verdicts: the best of K trials is optimistic, so nothing here is a result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.inputs.metric import higher_is_better
+from analysis.inputs.plan import Plan
+from analysis.inputs.results_table import Results
+from analysis.statistics.expected_best import expected_best, expected_best_biased
+from analysis.statistics.paired import describe
+
+SEARCH_METRIC = "val/knn_top1"
+NO_IMPORTANCE = {
+    "settings": [],
+    "reason": "Optuna computes it from the trials' records, which are in a study's folder and in"
+    " no table; python -m study.report NAME has it",
+}
+
+
+def search(
+    runs: pd.DataFrame | None, results: Results, plan: Plan, importance: Mapping[str, Any] | None
+) -> list[dict]:
+    """One mapping per arm that was searched; empty without a search.
+
+    `importance` is passed on, by arm: it needs the trials' records, which no table has.
+    """
+    if runs is None or not (runs["phase"] == "search").any():
+        return []
+    metric = plan.search_metric or SEARCH_METRIC
+    condition = plan.search_condition
+    trials = runs[runs["phase"] == "search"]
+    return [
+        _arm(arm, own, metric, condition, results, (importance or {}).get(arm, NO_IMPORTANCE))
+        for arm, own in trials.groupby("arm", sort=False)
+    ]
+
+
+def _arm(arm, own, metric, condition, results, importance) -> dict:
+    higher = higher_is_better(metric)
+    trials = [_trial(row) for row in own.to_dict("records")]
+    done = [t for t in trials if t["status"] == "finished" and t["value"] is not None]
+    values = np.array([t["value"] for t in done])
+    best = (max if higher else min)(done, key=lambda t: t["value"]) if done else None
+    unrun = own[own["status"] == "stopped"]
+    return {
+        "arm": arm,
+        "metric": metric,
+        "trials": trials,
+        "complete": len(done),
+        "expected_best": [float(v) for v in expected_best(values, higher=higher)] if done else [],
+        "expected_best_biased": (
+            [float(v) for v in expected_best_biased(values, higher=higher)] if done else []
+        ),
+        "best": best,
+        "importance": importance,
+        "early_stopping": _saved(unrun, own),
+        "winners_curse": _winners_curse(best, arm, metric, condition, results),
+    }
+
+
+def _trial(row: dict) -> dict:
+    try:
+        config = json.loads(row["config"]) if row["config"] else {}
+    except ValueError:
+        config = {}
+    value = row["value"]
+    return {
+        "trial": None if pd.isna(row["trial"]) else int(row["trial"]),
+        "status": row["status"],
+        "epochs": None if pd.isna(row["epochs"]) else float(row["epochs"]),
+        "value": None if pd.isna(value) else float(value),
+        "config": config if isinstance(config, dict) else {},
+        "mlflow_run_id": row["mlflow_run_id"] or None,
+    }
+
+
+def _saved(stopped: pd.DataFrame, own: pd.DataFrame) -> dict:
+    """Epochs and device-seconds that early stopping left unspent, at each trial's own pace."""
+    left = (stopped["planned_epochs"] - stopped["epochs"]).clip(lower=0)
+    pace = stopped["seconds"] / stopped["epochs"].where(stopped["epochs"] > 0)
+    planned = float(own["planned_epochs"].sum())
+    return {
+        "stopped": len(stopped),
+        "epochs": float(left.sum()),
+        "seconds": float((left * pace).sum()),
+        "share_of_planned_epochs": float(left.sum()) / planned if planned > 0 else None,
+    }
+
+
+def _winners_curse(best, arm, metric, condition, results: Results) -> dict | None:
+    """Search best minus the confirmed mean of the same validation metric at the last epoch."""
+    curves = results.curves
+    own = curves[(curves["arm"] == arm) & (curves["metric"] == metric)]
+    if condition is not None and (own["condition"] == condition).any():
+        own = own[own["condition"] == condition]
+    if best is None or own.empty or own["condition"].nunique() > 1:
+        return None
+    ends = own.sort_values("epoch").groupby("seed")["value"].last()
+    confirmed = describe(ends.to_numpy())
+    low, high = confirmed["ci_low"], confirmed["ci_high"]
+    return {
+        "condition": own["condition"].iloc[0],
+        "search_best": best["value"],
+        "confirmed_mean": confirmed["mean"],
+        "n": confirmed["n"],
+        "difference": best["value"] - confirmed["mean"],
+        "ci_low": None if high is None else best["value"] - high,
+        "ci_high": None if low is None else best["value"] - low,
+    }

@@ -1,0 +1,54 @@
+"""The warnings on the report's first page."""
+
+from __future__ import annotations
+
+from analysis.inputs.plan import Plan
+from analysis.sections import ledger
+from analysis.wording import numbers
+
+
+def warnings_of(report: dict, plan: Plan, notes: list[str]) -> list[str]:
+    design, found = report["design"], []
+    if not plan.declared:
+        found.append(
+            "No plan was given: every comparison is exploratory, and a confirmation on"
+            " fresh seeds is needed before it is claimed."
+        )
+    if plan.overridden:
+        found.append(
+            f"{' and '.join(plan.overridden)} differ from the plan's: verdicts are exploratory."
+        )
+    if design["can_reach"] is False and design["n_pairs"]:
+        found.append(
+            f"The design cannot reach significance: {design['n_pairs']} pairs reach p ="
+            f" {numbers.p_number(design['p_min'])} at best, a family of {design['family_size']}"
+            f" needs {design['seeds_needed']} seeds."
+        )
+    if design["unplanned_looks"]:
+        found.append(
+            "The results were looked at before the planned number of seeds without this"
+            " being planned: every verdict is exploratory and stays undecided."
+        )
+    found += ledger.budget_warnings(report["ledger"]) + ledger.failure_warnings(report["ledger"])
+    broken = [m for m in report["missing"]]
+    if broken and not report["ledger"]:
+        found.append(f"{len(broken)} runs broke down; they are listed under missing data.")
+    if broken and plan.chance is None:
+        found.append(
+            "Runs broke down and no chance level was given, so it cannot be checked"
+            " whether verdicts depend on them: pass --chance."
+        )
+    absent = {
+        (d["arm"], d["condition"], d["seed"])
+        for c in report["comparisons"]
+        for d in c["dropped"]
+        if d["reason"] == "absent"
+    }
+    if absent:
+        found.append(
+            f"{len(absent)} planned or half-paired scores are absent from the table;"
+            " comparisons rest on complete pairs only."
+        )
+    if len(design["arms"]) < 2:
+        found.append("Only one arm is in the table: there is nothing to compare it with.")
+    return found + notes

@@ -1,0 +1,74 @@
+"""Secondary tests beside the sign-flip test: Wilcoxon, Bayesian t, almost stochastic order."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from analysis.statistics.paired import EXACT_MOST, RNG_SEED, Paired, sign_flip
+
+
+def secondary(paired: Paired, margin: float | None, *, seed: int = RNG_SEED) -> dict[str, object]:
+    """Paired t, Wilcoxon signed-rank, Bayesian t with a region of equivalence, stochastic order."""
+    if paired.degenerate:
+        return {"p_t": None, "p_wilcoxon": None, "bayes": None, "aso_epsilon": None}
+    return {
+        "p_t": float(stats.ttest_rel(paired.b, paired.a).pvalue),
+        "p_wilcoxon": wilcoxon(paired.d_int, seed=seed),
+        "bayes": bayesian_t(paired.d, margin),
+        "aso_epsilon": almost_stochastic_order(paired.a, paired.b, seed=seed),
+    }
+
+
+def wilcoxon(d: np.ndarray, *, seed: int = RNG_SEED) -> float | None:
+    """Wilcoxon signed-rank p; by flipping the signs of midranks where ties spoil the tables.
+
+    The permutation null of signed ranks is the sign-flip null of the ranks themselves, so the
+    primary test's code serves; SciPy's `PermutationMethod` gives the same p, minutes later.
+    """
+    nonzero = d[d != 0]
+    if not len(nonzero):
+        return None
+    ranks = stats.rankdata(np.abs(nonzero))
+    if len(np.unique(ranks)) < len(d) or len(d) > EXACT_MOST:
+        return sign_flip(np.sign(nonzero) * ranks, seed=seed)[0]
+    return float(stats.wilcoxon(d, method="exact").pvalue)
+
+
+def bayesian_t(d: np.ndarray, margin: float | None) -> dict[str, float]:
+    """Posterior shares of the mean difference: below, within and above ±margin (0 without one).
+
+    Under Jeffreys' prior the posterior of the mean is Student's t with n - 1 degrees of freedom
+    about the mean, scaled by the standard error. Source: Benavoli et al. 2017, section 4, rho = 0.
+    """
+    edge = margin or 0.0
+    posterior = stats.t(len(d) - 1, loc=np.mean(d), scale=stats.sem(d))
+    below, above = float(posterior.cdf(-edge)), float(posterior.sf(edge))
+    return {"below": below, "within": max(0.0, 1 - below - above), "above": above}
+
+
+def almost_stochastic_order(
+    a: np.ndarray, b: np.ndarray, *, seed: int = RNG_SEED, resamples: int = 999
+) -> float | None:
+    """Upper 95 % limit of how far b is from stochastically dominating a: 0 dominates, 1 loses.
+
+    ε is the share of ∫(F_b⁻¹ - F_a⁻¹)² that stems from quantiles at which b falls below a; for
+    equal n that is a sum over sorted scores. The limit is ε + 1.645·sd over bootstrap samples.
+    Source: Dror et al. 2019, Eq. 5-7. Departure: the bootstrap sd is used without rescaling by
+    √(n/2) and back, which cancels.
+    """
+    if len(a) != len(b) or np.array_equal(np.sort(a), np.sort(b)):
+        return None
+    rng = np.random.default_rng(seed)
+    draws = rng.integers(0, len(a), size=(2, resamples, len(a)))
+    spread = np.nanstd(_violation(a[draws[0]], b[draws[1]]))
+    limit = float(_violation(a, b) + stats.norm.ppf(0.95) * spread)
+    return float(np.clip(limit, 0, 1))
+
+
+def _violation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    gaps = np.sort(b, axis=-1) - np.sort(a, axis=-1)
+    total = np.sum(gaps**2, axis=-1)
+    below = np.sum(np.minimum(gaps, 0) ** 2, axis=-1)
+    # Samples that coincide order neither way.
+    return np.where(total > 0, below / np.where(total > 0, total, 1), 0.5)

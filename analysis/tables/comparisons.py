@@ -1,0 +1,101 @@
+"""Which tables tell of scores, differences, effects and missing data?"""
+
+from __future__ import annotations
+
+from analysis.tables.table import Table, interval, share, table
+from analysis.wording import numbers
+from analysis.wording.numbers import difference, number, p_number, unit
+
+
+def comparisons(name: str, title: str, records: list[dict]) -> Table:
+    metric = lambda c: c["metric"]  # noqa: E731
+    return table(
+        name,
+        "answers" if name == "comparisons" else "tables",
+        title,
+        "Differences are in percentage points for accuracies, as the contrast is written, with"
+        " 95 % paired-t intervals. p: two-sided sign-flip test; Holm and TOST p are adjusted within"
+        " this family; – where no margin applies.",
+        records,
+        *([("Claim", lambda c: c["claim"])] if any(c["claim"] for c in records) else []),
+        ("Contrast", lambda c: f"{c['b']} − {c['a']}"),
+        ("Metric", lambda c: numbers.base_metric(metric(c))),
+        ("Condition", lambda c: c["condition"]),
+        ("#n", lambda c: str(c["n_pairs"])),
+        ("#Difference", lambda c: difference(c["mean_difference"], metric(c)) + unit(metric(c))),
+        (
+            "#95 % interval",
+            lambda c: interval(c["ci_low"], c["ci_high"], lambda v: difference(v, metric(c))),
+        ),
+        ("#p", lambda c: p_number(c["p_value"])),
+        ("#Holm p", lambda c: p_number(c["p_adjusted"])),
+        ("#TOST p", lambda c: p_number(c["p_tost_adjusted"])),
+        ("Verdict", lambda c: _verdict(c)),
+    )
+
+
+def effects(records: list[dict]) -> Table:
+    return table(
+        "effects",
+        "tables",
+        "Effect sizes",
+        "None of these decides a verdict. d_z: the mean difference in units of the differences' sd."
+        " A12: the chance that a run of the first-named arm scores above one of the second; Cliff's"
+        " δ = 2 A12 − 1; both ignore the pairing and carry no interval for that reason. Win rate:"
+        " share of seeds on which the first-named arm scores higher. In brackets 95 % intervals."
+        " Seed r: correlation of the two arms' scores over seeds. MDE: the smallest difference that"
+        " these seeds show at 80 % power; both describe the sample and carry no interval.",
+        records,
+        ("Contrast", lambda c: f"{c['b']} − {c['a']}"),
+        ("Metric", lambda c: numbers.base_metric(c["metric"])),
+        ("Condition", lambda c: c["condition"]),
+        (
+            "#d_z",
+            lambda c: f"{number(c['dz'], 2)} {interval(*c['dz_ci'], lambda v: number(v, 2))}",
+        ),
+        ("#A12", lambda c: number(c["a12"], 2)),
+        ("#Cliff's δ", lambda c: number(c["cliffs_delta"], 2)),
+        (
+            "#Win rate",
+            lambda c: (
+                f"{number(c['win_rate'], 2)} {interval(*c['win_rate_ci'], lambda v: number(v, 2))}"
+            ),
+        ),
+        ("#Seed r", lambda c: number(c["seed_correlation"], 2)),
+        (
+            "#MDE",
+            lambda c: difference(c["minimum_detectable_difference"], c["metric"], signed=False),
+        ),
+    )
+
+
+def other_tests(records: list[dict]) -> Table:
+    posterior = lambda side: lambda c: share((c["bayes"] or {}).get(side))  # noqa: E731
+    return table(
+        "other_tests",
+        "tables",
+        "Secondary tests",
+        "None of these decides a verdict or is corrected. Below, within, above: posterior shares of"
+        " the mean difference by the margin (by 0 without one), from the Bayesian t test of the"
+        " differences. ASO ε: upper 95 % limit of the violation of stochastic dominance; below 0.5"
+        " leans to the first-named arm.",
+        records,
+        ("Contrast", lambda c: f"{c['b']} − {c['a']}"),
+        ("Metric", lambda c: numbers.base_metric(c["metric"])),
+        ("Condition", lambda c: c["condition"]),
+        ("#Paired t p", lambda c: p_number(c["p_t"])),
+        ("#Wilcoxon p", lambda c: p_number(c["p_wilcoxon"])),
+        ("#Below", posterior("below")),
+        ("#Within", posterior("within")),
+        ("#Above", posterior("above")),
+        ("#ASO ε", lambda c: share(c["aso_epsilon"])),
+    )
+
+
+def _verdict(c: dict) -> str:
+    text = c["verdict"]
+    if c["within_margin"] and text != "equivalent":
+        text += ", within the margin"
+    if c["reason"]:
+        text += f" ({c['reason'].replace('_', ' ')})"
+    return text

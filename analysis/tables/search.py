@@ -1,0 +1,105 @@
+"""Tables of the search: trials, winners, importance of the settings."""
+
+from __future__ import annotations
+
+from analysis.tables.table import NONE, Table, interval, percent, score, setting, table
+from analysis.wording.numbers import difference, number, p_number
+
+
+def search(records: list[dict]) -> Table:
+    curse = lambda s: s["winners_curse"] or {}  # noqa: E731
+    return table(
+        "search",
+        "search",
+        "Search, and how much of its best was luck",
+        "The best of many trials is optimistic and never a result. Winner's curse: search best less"
+        " the confirmed mean of the same validation metric at the last epoch, with the interval of"
+        " that mean.",
+        records,
+        ("Arm", lambda s: s["arm"]),
+        ("#Trials", lambda s: str(len(s["trials"]))),
+        ("#Complete", lambda s: str(s["complete"])),
+        ("#Search best", lambda s: score((s["best"] or {}).get("value"), s["metric"])),
+        ("#Confirmed mean", lambda s: score(curse(s).get("confirmed_mean"), s["metric"])),
+        ("#Winner's curse", lambda s: difference(curse(s).get("difference"), s["metric"])),
+        (
+            "#95 % interval",
+            lambda s: interval(
+                curse(s).get("ci_low"),
+                curse(s).get("ci_high"),
+                lambda v: difference(v, s["metric"]),
+            ),
+        ),
+        (
+            "#Epochs saved by early stopping",
+            lambda s: (
+                f"{s['early_stopping']['epochs']:g}"
+                + percent(s["early_stopping"]["share_of_planned_epochs"])
+            ),
+        ),
+    )
+
+
+def winners(records: list[dict]) -> Table:
+    found = [s for s in records if s["best"]]
+    names = list(dict.fromkeys(n for s in found for n in s["best"]["config"]))
+    varied = [n for n in names if len({str(v) for v in _values(records, n)}) > 1]
+    same = "; ".join(
+        f"{n} {setting(found[0]['best']['config'].get(n))}" for n in names if n not in varied
+    )
+    return table(
+        "winners",
+        "search",
+        "Winners' settings",
+        "As frozen for the confirmation; settings that were searched or differ between arms."
+        + (f" The same in every trial of every arm: {same}." if same else ""),
+        found,
+        ("Arm", lambda s: s["arm"]),
+        ("#Trial", lambda s: str(s["best"]["trial"])),
+        *[("#" + n, lambda s, n=n: setting(s["best"]["config"].get(n))) for n in varied],
+        raw=found,
+    )
+
+
+def _values(records: list[dict], name: str) -> list:
+    return [t["config"].get(name) for s in records for t in s["trials"]]
+
+
+def importance(records: list[dict]) -> Table:
+    rows = [
+        {"arm": s["arm"], **{k: s["importance"][k] for k in ("trials", "top", "epoch")}, **r}
+        for s in records
+        for r in s["importance"]["settings"]
+    ]
+    return table(
+        "importance",
+        "search",
+        "Which settings mattered",
+        "PED-ANOVA: how much a setting's values among an arm's best trials differ from those among"
+        " all of them, as a share of the sum over its settings. All trials of an arm, stopped ones"
+        " too, are judged at the last epoch that each of them reached; one that diverged is none of"
+        " the best. Range: when any one trial (or twentieth of them) is left out. p: share of 99"
+        " shuffles of the scores that give a setting as much, not corrected. No interval: the"
+        " trials of a sampler are not independent, so both are descriptions only.",
+        rows,
+        ("Arm", lambda r: r["arm"]),
+        ("Setting", lambda r: r["setting"]),
+        ("#Trials", lambda r: str(r["trials"])),
+        ("#Best", lambda r: str(r["top"])),
+        ("#Epoch", lambda r: str(r["epoch"])),
+        (
+            "#Importance",
+            lambda r: (
+                "only some trials have it"
+                if r["importance"] is None
+                else number(r["importance"], 2)
+            ),
+        ),
+        (
+            "#Range",
+            lambda r: (
+                NONE if r["low"] is None else f"{number(r['low'], 2)} to {number(r['high'], 2)}"
+            ),
+        ),
+        ("#p, shuffled", lambda r: p_number(r["p_shuffled"])),
+    )

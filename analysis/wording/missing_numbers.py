@@ -1,0 +1,41 @@
+"""Why can a number of a comparison not be had? Every null of report.json has its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from analysis.statistics.paired import FEWEST_FOR_BOOTSTRAP
+from analysis.statistics.power import MOST_SEEDS
+from analysis.verdicts.rules import REASONS
+
+_NO_MARGIN = "no margin was declared, or none in this metric's unit"
+_WHY = {
+    "margin": _NO_MARGIN,
+    "p_tost": _NO_MARGIN,
+    "p_tost_adjusted": _NO_MARGIN,
+    "seeds_for_margin": _NO_MARGIN,
+    "bootstrap_ci": f"offered from {FEWEST_FOR_BOOTSTRAP} pairs on",
+    "seeds_needed": f"more than {MOST_SEEDS:,} seeds",
+    "minimum_detectable_difference": "too few pairs for any difference",
+    "seed_correlation": "an arm has the same score on every seed",
+    "aso_epsilon": "both arms have the same scores, in another order",
+    "dz_ci": "the noncentral t distribution has no such limits in double precision",
+    "win_rate_ci": "no pairs",
+}
+_NUMBERS = (
+    *_WHY, "mean_difference", "sd_difference", "ci_low", "ci_high", "p_value", "p_t", "p_wilcoxon",
+    "bayes", "dz", "a12", "cliffs_delta", "win_rate",
+)  # fmt: skip
+
+
+def absent(record: Mapping[str, Any]) -> dict[str, str]:
+    """The names of a comparison's missing numbers, each with the reason."""
+    flaw = REASONS[record["reason"]] if record["verdict"] == "invalid" else None
+    return {
+        name: _WHY[name]
+        if name in _WHY and (flaw is None or name == "margin")
+        else flaw or "not defined for these scores"
+        for name in _NUMBERS
+        if record[name] is None or record[name] == [None, None]
+    }

@@ -1,0 +1,237 @@
+"""A study as plain checked data: arms, conditions, search, confirmation, claims.
+
+`study.spec.load` reads it from a file, `study.spec.study_checks` checks its parts against each
+other.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
+
+SEARCH_SEED = 0  # of all search trials, unless the study names another
+
+Settings = dict[str, Any]  # of TrainConfig, by name
+Sampler = Literal["tpe", "random", "qmc", "gp", "nsga2", "grid"]
+SAMPLERS: tuple[str, ...] = get_args(Sampler)
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, strict=True, serialize_by_alias=True
+    )
+
+
+class Parameter(_Model):
+    """One dimension of the search space: a range or a list of choices."""
+
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    step: Annotated[float, Field(gt=0)] | None = None
+    choices: list[Any] | None = None
+    when: dict[str, Any] = {}  # active only if each of these settings has one of these values
+
+    @field_validator("when")
+    @classmethod
+    def _values_as_lists(cls, when: dict[str, Any]) -> dict[str, list[Any]]:
+        return {name: v if isinstance(v, list) else [v] for name, v in when.items()}
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Parameter:
+        bounds = (self.low is not None) + (self.high is not None)
+        if (self.choices is None) == (bounds == 0) or bounds == 1:
+            raise ValueError("a parameter has either both `low` and `high`, or `choices`")
+        if self.choices is not None:
+            if not self.choices:
+                raise ValueError("`choices` is empty")
+            if any(c in self.choices[:i] for i, c in enumerate(self.choices)):
+                raise ValueError("`choices` has a value twice")
+            if self.log or self.step:
+                raise ValueError("`log` and `step` belong to a range, not to `choices`")
+        elif self.low >= self.high:
+            raise ValueError(f"`low` is {self.low:g}, not below `high`, {self.high:g}")
+        elif self.log and self.low <= 0:
+            raise ValueError(f"`low` is {self.low:g}; with `log: true` it must be above 0")
+        elif self.log and self.step:
+            raise ValueError("`log` and `step` cannot be combined")
+        return self
+
+    def holds(self, value: Any) -> bool:
+        """Whether `value` can be drawn from this dimension."""
+        if self.choices is not None:
+            return value in self.choices
+        return (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and self.low <= value <= self.high
+            and (self.step is None or self._on_grid(value))
+        )
+
+    def _on_grid(self, value: float) -> bool:
+        steps = (value - self.low) / self.step
+        return abs(steps - round(steps)) < 1e-6
+
+
+class EarlyStopping(_Model):
+    """When trials are stopped, for each arm by itself.
+
+    `asha`: asynchronous successive halving; `median` and `wilcoxon`: Optuna's pruners, which
+    compare with the arm's finished trials at every epoch from the grace on.
+    """
+
+    rule: Literal["asha", "median", "wilcoxon"] = "asha"
+    grace_epochs: Annotated[int, Field(ge=1)] | None = None  # None: a fifth of the epochs
+    reduction_factor: Annotated[int, Field(ge=2)] = 3
+
+    def grace(self, epochs: int) -> int:
+        """Epochs that every trial has."""
+        return self.grace_epochs or max(1, epochs // 5)
+
+    def rungs(self, epochs: int) -> list[int]:
+        """The epochs, before the last, at which trials may be stopped."""
+        if self.rule != "asha":
+            return list(range(self.grace(epochs), epochs))
+        found, epoch = [], self.grace(epochs)
+        while epoch < epochs:
+            found.append(epoch)
+            epoch *= self.reduction_factor
+        return found
+
+
+class Budget(_Model):
+    """What an arm may spend; it starts no trial once that is reached."""
+
+    epochs: Annotated[int, Field(ge=1)] | None = None
+    device_hours: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Budget:
+        if self.epochs is None and self.device_hours is None:
+            raise ValueError("a budget has `epochs`, `device_hours` or both")
+        return self
+
+
+class Rechecks(_Model):
+    """The best trials of an arm, trained again on further seeds before one of them wins."""
+
+    top: Annotated[int, Field(ge=1)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+
+
+class Search(_Model):
+    """The search phase: how each arm is tuned on the validation split."""
+
+    trials_per_arm: Annotated[int, Field(ge=1)]
+    under: str | None = None  # condition; the first one if not given
+    space: dict[str, Parameter]
+    first: list[Settings] = []  # tried before anything is drawn
+    require: list[str] = []  # constraints such as "batch_size * num_positives <= 2048"
+    sampler: Sampler = "tpe"
+    early_stopping: EarlyStopping | Literal["none"] = "none"
+    # One, or a list: the first decides who wins, the others, costs, shape what is drawn.
+    metrics: Annotated[list[str], Field(min_length=1, alias="metric")] = ["val/knn_top1"]
+    smooth_epochs: Annotated[int, Field(ge=1)] = 1  # judged by the mean of the last so many
+    rechecks: Rechecks | None = None
+    budget: Budget | None = None
+    max_failures: Annotated[int, Field(ge=0)] = 3  # of an arm; one more pauses the study
+    seed: Annotated[int, Field(ge=0)] = SEARCH_SEED
+    parallel_per_arm: Annotated[int, Field(ge=1)] | None = None  # None: as many as slots allow
+
+    @field_validator("early_stopping", mode="before")
+    @classmethod
+    def _rule_by_name(cls, value: Any) -> Any:
+        return {"rule": value} if isinstance(value, str) and value != "none" else value
+
+    @field_validator("require", "metrics", mode="before")
+    @classmethod
+    def _one_or_more(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_serializer("metrics")
+    def _one_by_itself(self, metrics: list[str]) -> str | list[str]:
+        return metrics[0] if len(metrics) == 1 else metrics
+
+    @property
+    def metric(self) -> str:
+        """The one by which trials are ranked and winners chosen."""
+        return self.metrics[0]
+
+    @property
+    def pruned(self) -> EarlyStopping | None:
+        """The rule for early stopping, or None."""
+        return None if self.early_stopping == "none" else self.early_stopping
+
+
+class Confirm(_Model):
+    """The confirmation phase: fresh seeds, shared by all arms and conditions."""
+
+    seeds: Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]]
+    metrics: Annotated[list[str], Field(min_length=1)] = [
+        "test/knn_top1",
+        "test/linear_top1",
+        "test/linear_top5",
+    ]
+
+    @property
+    def seed_list(self) -> list[int]:
+        """The declared seeds; a number n declares 1, …, n."""
+        return list(range(1, self.seeds + 1)) if isinstance(self.seeds, int) else self.seeds
+
+
+class Resources(_Model):
+    """What one training is given."""
+
+    cpus: Annotated[int, Field(ge=1)] = 1
+    gpus: Annotated[float, Field(ge=0)] | Literal["auto"] = "auto"
+    retries: Annotated[int, Field(ge=0)] = 2  # after a lost worker or node
+
+
+class Study(_Model):
+    """A whole study, as resolved from its file, profile and overrides."""
+
+    name: str
+    question: str = ""
+    trial: Settings = {}
+    arms: Annotated[dict[str, Settings], Field(min_length=1)]
+    conditions: Annotated[dict[str, Settings], Field(min_length=1)] = {"default": {}}
+    search: Search | None = None
+    confirm: Confirm
+    claims: list[dict[str, Any]] = []
+    margin: Annotated[float, Field(gt=0, lt=1)] | None = None
+    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
+    pilot_sd: Annotated[float, Field(gt=0)] | None = None
+    chance: Annotated[float, Field(ge=0, lt=1)] | None = None  # score of a run that diverged
+    looks: Annotated[int, Field(ge=1)] = 1  # planned looks at the results, the last included
+    resources: Resources = Resources()
+
+    @property
+    def tuned_under(self) -> str:
+        """The condition of the search phase."""
+        named = self.search.under if self.search else None
+        return named or next(iter(self.conditions))
+
+    def fixed(self, arm: str, condition: str) -> Settings:
+        """What is set for a training before the search adds to it; the condition has the last word.
+
+        A condition is a stress put on all arms alike, so it prevails over an arm's own setting.
+        """
+        return self.trial | self.arms[arm] | self.conditions[condition]
+
+    def declared(self) -> dict[str, Any]:
+        """The study as plain data, for `study.yaml` and its hash."""
+        data = self.model_dump(mode="json", exclude_none=True)
+        data["confirm"]["seeds"] = self.confirm.seed_list
+        if self.search:
+            for parameter in data["search"]["space"].values():
+                if not parameter["when"]:
+                    del parameter["when"]
+        return data

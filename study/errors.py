@@ -1,0 +1,62 @@
+"""How is a user's mistake told: what, where, what is allowed, what to do?"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One mistake in the input, at a path of keys into the study file."""
+
+    path: Path
+    message: str
+    allowed: str = ""
+    remedy: str = ""
+
+
+class StudyError(Exception):
+    """The user's input or the state of the folder forbids going on: exit code 2, no traceback."""
+
+
+class Paused(Exception):
+    """The study cannot go on as things are, but can be resumed: exit code 1, no traceback."""
+
+
+class SpecError(StudyError):
+    """All faults of a study file, each with its place; `str()` is what the user reads."""
+
+    def __init__(self, faults: Iterable[Fault], located: Iterable[str]) -> None:
+        self.faults = tuple(faults)
+        parts = [
+            "\n".join(
+                [f"{place}: {fault.message}"]
+                + [f"  allowed: {fault.allowed}"] * bool(fault.allowed)
+                + [f"  try: {fault.remedy}"] * bool(fault.remedy)
+            )
+            for fault, place in zip(self.faults, located, strict=True)
+        ]
+        super().__init__("\n".join(parts))
+
+
+def dotted(path: Path) -> str:
+    """`('search', 'space', 'tau_plus')` as users write it: `search.space.tau_plus`."""
+    return ".".join(str(part) for part in path)
+
+
+def nearest(name: object, known: Iterable[str]) -> str | None:
+    """The known name that `name` was probably meant to be, if one is close."""
+    found = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def listing(names: Iterable[object]) -> str:
+    """Names for an `allowed:` line."""
+    return ", ".join(str(name) for name in names)
+
+
+DONE, FAILED = 0, 1

@@ -1,0 +1,130 @@
+"""The dispatcher between a phase and what executes its jobs: each epoch once and in order."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from study.execution.protocols import Monitor, Source
+from study.records.job import Job, Record, record_from
+from study.records.ledger import Ending
+
+Work = Callable[..., None]  # as `run_job`
+
+
+def default_work() -> Work:
+    """The work of a real study; imported where it is done, as it takes PyTorch."""
+    from study.execution.worker import run_job
+
+    return run_job
+
+
+class Dispatcher:
+    """Passes what happens between Tune and a source, each epoch once and in order."""
+
+    def __init__(
+        self, source: Source, monitors: Sequence[Monitor], *, threads: int, gpus: float
+    ) -> None:
+        self._source, self._monitors, self.threads, self._gpus = source, monitors, threads, gpus
+        self._jobs: dict[str, Job] = {}
+        self._records: dict[str, list[Record]] = {}
+        self._outcomes: dict[str, tuple[str, str]] = {}
+        self._broken: BaseException | None = None
+        self._short: set[str] = set()  # trials whose memory ran out, to be run again
+        self._again: deque[tuple[Job, list[Record]]] = deque()
+        self._awaited: set[str] = set()  # second runs that have not been heard of yet
+
+    def start(self, trial_id: str) -> Job | None:
+        """The next job, with its share of GPUs; None while others must end or begin first."""
+        if self._again:
+            job, self._records[trial_id] = self._again.popleft()
+            self._awaited.add(trial_id)
+        elif self._awaited or not self._source.remaining():
+            # A job of the usual share would take the room that a larger one is waiting for.
+            return None
+        else:
+            found = self._source.next()
+            if found is None:
+                return None
+            job = found if found.gpus is not None else replace(found, gpus=self._gpus or None)
+            self._records[trial_id] = []
+            for monitor in self._monitors:
+                monitor.on_start(job)
+        self._jobs[trial_id] = job
+        return job
+
+    def exhausted(self) -> bool:
+        if self._broken is not None:
+            return True
+        retried = self._again or any(_may_be_retried(job) for job in self._jobs.values())
+        return self._source.remaining() == 0 and not retried
+
+    def result(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Whether the job should stop."""
+        self._awaited.discard(trial_id)
+        if "records" not in result or trial_id in self._outcomes:
+            return False
+        job, known = self._jobs[trial_id], self._records[trial_id]
+        # A restarted worker reports the epochs before its checkpoint again.
+        last = known[-1].epoch if known else -1
+        told = [record_from(data) for data in result["records"]]
+        new = [record for record in told if record.epoch > last]
+        if result["outcome"] == "finished" and told and not new:
+            # With a budget of seconds a slower second worker may end before an epoch that the
+            # first one told: its last record, which alone has the final figures, prevails.
+            known[:] = [r for r in known if r.epoch < told[-1].epoch] + [told[-1]]
+        known += new
+        # A job that has ended by itself is not stopped any more.
+        stop = bool(new) and self._source.on_records(job, new) and not result["outcome"]
+        for monitor in self._monitors:
+            monitor.on_records(job, new)
+        self._short.discard(trial_id)  # a worker that was lost since may have done better
+        if result.get("out_of_memory") and not stop and _may_be_retried(job):
+            self._short.add(trial_id)
+        elif result["outcome"]:
+            self._outcomes[trial_id] = (result["outcome"], result["failure"])
+        elif stop:
+            self._outcomes[trial_id] = ("stopped", "")
+        return stop
+
+    def end(self, trial_id: str, *, lost: str | None) -> None:
+        job = self._jobs.pop(trial_id, None)
+        if job is None:
+            return
+        self._awaited.discard(trial_id)
+        if trial_id in self._short:  # to everybody else it is still running
+            self._short.discard(trial_id)
+            self._again.append((_with_more(job), self._records.pop(trial_id)))
+            return
+        outcome, failure = self._outcomes.pop(trial_id, ("failed", lost or "the worker vanished"))
+        ending = Ending(job, outcome, tuple(self._records.pop(trial_id)), failure)
+        self._source.on_end(ending)
+        for monitor in self._monitors:
+            monitor.on_end(ending)
+
+    @contextlib.contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Keep an error of ours: Tune would bury it in its own log and report something else."""
+        try:
+            yield
+        except BaseException as error:
+            self._broken = self._broken or error
+            raise
+
+    def raise_if_broken(self) -> None:
+        if self._broken is not None:
+            raise self._broken from None
+
+
+def _may_be_retried(job: Job) -> bool:
+    """Whether more room can be made for the job if its memory runs out."""
+    return bool(job.gpus) and not job.retried
+
+
+def _with_more(job: Job) -> Job:
+    """The job once more, with fewer neighbours on its card if it had any."""
+    gpus = min(1.0, 2 * job.gpus) if job.gpus < 1 else job.gpus
+    return replace(job, gpus=gpus, retried=f"out of memory with {job.gpus:g} of a GPU")

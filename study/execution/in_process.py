@@ -1,0 +1,43 @@
+"""Execution in this process, without Ray: one job after the other."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from study.execution.dispatcher import Dispatcher, Work, default_work
+from study.execution.protocols import Monitor, Source
+
+
+def execute_here(
+    source: Source,
+    *,
+    monitors: Sequence[Monitor] = (),
+    work: Work | None = None,
+    gpus: float = 0.0,
+) -> None:
+    """As `execute`, one job after the other in this process and without Ray: for tests.
+
+    `gpus` is what jobs are told of their share; nobody sets it aside.
+    """
+    conductor = Dispatcher(source, monitors, threads=1, gpus=gpus)
+    while (job := conductor.start("here")) is not None:
+        with contextlib.suppress(_Stopped):
+            (work or default_work())(job.plain(), _report_here(conductor))
+        conductor.raise_if_broken()  # `work` takes whatever is raised for the job's own fault
+        conductor.end("here", lost=None)
+
+
+class _Stopped(Exception):
+    """Unwinds a job that the source has stopped."""
+
+
+def _report_here(conductor: Dispatcher) -> Callable[[dict[str, Any]], None]:
+    def report(result: dict[str, Any]) -> None:
+        with conductor.guarded():
+            stop = conductor.result("here", result)
+        if stop:
+            raise _Stopped
+
+    return report

@@ -1,0 +1,157 @@
+"""How does Ray Tune carry out the jobs of a phase?
+
+Tune starts, feeds and buries the workers. What runs next and what is stopped is decided by the
+phase's `Source`, whose memory is on disk; Tune's own snapshots are never read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, RunConfig, TuneConfig
+from ray.tune.error import TuneError
+from ray.tune.search import Searcher
+
+from study.errors import Paused
+from study.execution.dispatcher import Dispatcher, Work, default_work
+from study.execution.protocols import Monitor, Source
+from study.execution.ray_cluster import own_node_alive
+from study.execution.resources import Share
+from study.execution.watchdog import watching
+
+_RAY_DIED = (
+    "Ray on this machine has died (its raylet or its head); what has finished is kept\n"
+    "  try: the same command with --resume; on a cluster, once it runs again"
+)
+
+
+def execute(
+    source: Source,
+    *,
+    share: Share,
+    folder: Path,
+    session: str,
+    retries: int,
+    monitors: Sequence[Monitor] = (),
+    work: Work | None = None,
+) -> None:
+    """Run jobs until the source has none left and all have ended.
+
+    A job on a GPU whose memory runs out is run once more with twice its share of the card, hence
+    with fewer neighbours. One that had a whole card is run once more as it was: other processes'
+    memory, and what is left behind by jobs before it, come and go.
+
+    Args:
+        source: hands out the jobs and hears what becomes of them.
+        share: cores and GPUs per job, and how many at once.
+        folder: absolute; Tune writes its own files below `folder/ray`.
+        session: a name that no earlier call used in this folder.
+        retries: how often a job whose worker was lost is started again.
+        monitors: told about everything, never asked.
+        work: what a worker does with a job, if not `study.execution.worker.run_job`.
+    """
+    remaining = source.remaining()
+    if not remaining:
+        return
+    conductor = Dispatcher(source, monitors, threads=share.cpus, gpus=share.gpus)
+    with _registered(conductor):
+        tuner = tune.Tuner(
+            tune.with_resources(_trainable(work), _resources(share.cpus)),
+            tune_config=TuneConfig(
+                search_alg=_TuneSearcher(),
+                num_samples=2 * remaining,  # at most: each may be retried once
+                max_concurrent_trials=share.slots,
+                reuse_actors=True,
+                trial_dirname_creator=lambda trial: trial.trial_id,
+            ),
+            run_config=RunConfig(
+                name=session,
+                storage_path=str(folder / "ray"),
+                verbose=0,
+                stop=_stop,
+                failure_config=FailureConfig(max_failures=retries),
+                checkpoint_config=CheckpointConfig(num_to_keep=1),
+            ),
+        )
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+        try:
+            with watching(own_node_alive(), Paused(_RAY_DIED)):
+                tuner.fit()
+        except TuneError:  # depending on where, Tune wraps an error of ours or swallows it
+            conductor.raise_if_broken()
+            raise
+    conductor.raise_if_broken()
+
+
+def _resources(cpus: int) -> Callable[[dict[str, Any]], PlacementGroupFactory]:
+    """What Ray sets aside for a trial, by its config."""
+
+    def resources(config: dict[str, Any]) -> PlacementGroupFactory:
+        gpus = config["job"]["gpus"]
+        return PlacementGroupFactory([{"CPU": cpus} | ({"GPU": gpus} if gpus else {})])
+
+    return resources
+
+
+def _trainable(work: Work | None) -> Callable[[dict[str, Any]], None]:
+    """What a worker runs: a plain job with Ray's report."""
+
+    def trainable(config: dict[str, Any]) -> None:
+        (work or default_work())(config["job"], tune.report, threads=int(config["threads"]))
+
+    return trainable
+
+
+# Tune pickles searchers and stop functions, and a source holds connections. So Tune gets empty
+# shells, and the one conductor of this process is found here.
+_ACTIVE: list[Dispatcher] = []
+
+
+@contextlib.contextmanager
+def _registered(conductor: Dispatcher) -> Iterator[None]:
+    _ACTIVE.append(conductor)
+    try:
+        yield
+    finally:
+        _ACTIVE.remove(conductor)
+
+
+def _stop(trial_id: str, result: dict[str, Any]) -> bool:
+    conductor = _ACTIVE[-1]
+    with conductor.guarded():
+        return conductor.result(trial_id, result)
+
+
+class _TuneSearcher(Searcher):
+    """A Tune searcher that asks the conductor."""
+
+    def __init__(self) -> None:
+        super().__init__(metric=None, mode=None)
+
+    def suggest(self, trial_id: str) -> Any:
+        conductor = _ACTIVE[-1]
+        with conductor.guarded():
+            if conductor.exhausted():
+                return Searcher.FINISHED
+            job = conductor.start(trial_id)
+            if job is None:
+                return None
+            return {"job": job.plain(), "threads": conductor.threads}
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        conductor = _ACTIVE[-1]
+        with conductor.guarded():
+            conductor.end(trial_id, lost="the worker was lost" if error else None)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Nothing: the source's memory is on disk already."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Nothing."""

@@ -1,0 +1,229 @@
+"""What has one arm of the search tried, and what does it try next?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from contrastive.config import TrainConfig
+from contrastive.seeds import derive
+from study.design import search_space
+from study.design.constraints import satisfied
+from study.design.length import epochs_of
+from study.design.study import Parameter, Settings, Study
+from study.phases.objectives import direction, judged
+from study.phases.pruners import DECLARED, pruner
+from study.phases.samplers import sampler
+from study.records.job import Record
+from study.records.ledger import Ending
+
+REJECTED = "rejected"  # user attribute of a draw that was not tried, with the reason
+PATIENCE = 3  # draws of the sampler that may be refused in a row
+MOST_DRAWS = 200
+
+_STATES = {
+    "finished": TrialState.COMPLETE,
+    "stopped": TrialState.PRUNED,
+    "diverged": TrialState.FAIL,
+    "failed": TrialState.FAIL,
+}
+
+
+class ArmSearch:
+    """An arm's Optuna study: its own sampler, its own rungs, its own history.
+
+    Everything that it knows is in Optuna's storage, so that an instance made after a crash goes on
+    as the first one would have.
+
+    Args:
+        study: with a `search`.
+        name: of the arm.
+        storage: of Optuna.
+    """
+
+    def __init__(self, study: Study, name: str, storage: optuna.storages.BaseStorage) -> None:
+        assert study.search is not None
+        self.name, self._search = name, study.search
+        self.fixed = study.fixed(name, study.tuned_under)
+        length = epochs_of(study, name, study.tuned_under)
+        assert length is not None  # `study.spec.study_checks` has looked at the data
+        self.epochs = length[1]
+        self._space = search_space.arm_space(study, name)
+        self._optuna = optuna.create_study(
+            study_name=f"{study.name}/{name}",
+            storage=storage,
+            directions=[direction(metric) for metric in self._search.metrics],
+            load_if_exists=True,
+            pruner=pruner(self._search.pruned, self.epochs),
+        )
+        points = search_space.all_points(self._space, self.fixed)
+        self._points = points and [p for p in points if self._admits(self.fixed | p)]
+        first = search_space.first_points(study, name)
+        if self._search.sampler == "grid":
+            first = [p for p in map(self._on_grid, first) if p is not None]
+        for point in first[: self._search.trials_per_arm]:
+            self._optuna.enqueue_trial(point, user_attrs={DECLARED: True}, skip_if_exists=True)
+
+    @property
+    def decide_at(self) -> tuple[int, ...]:
+        """Epochs after which a trial may be stopped."""
+        return tuple(self._search.pruned.rungs(self.epochs)) if self._search.pruned else ()
+
+    @property
+    def planned(self) -> int:
+        """Trials that the arm is to have: fewer than declared if it has fewer configurations."""
+        declared = self._search.trials_per_arm
+        return declared if self._points is None else min(declared, len(self._points))
+
+    def started(self) -> list[FrozenTrial]:
+        """Trials that have been started, in order; rejected draws are none."""
+        trials = self._optuna.get_trials(deepcopy=False)
+        return [t for t in trials if t.state != TrialState.WAITING and REJECTED not in t.user_attrs]
+
+    def ask(self) -> optuna.Trial | None:
+        """A trial that is no repetition and satisfies the constraints; None if none is left."""
+        for attempt in range(MOST_DRAWS):
+            position = len(self._settled())
+            self._seed_sampler(position)
+            if self._search.sampler == "grid":
+                if not self._next_on_grid(position):
+                    return None
+            elif attempt >= PATIENCE and not self._help(position):
+                return None
+            trial = self._optuna.ask()
+            reason = self._refused(self._draw(trial), trial.number)
+            if reason is None:
+                return trial
+            trial.set_user_attr(REJECTED, reason)
+            self._optuna.tell(trial, state=TrialState.FAIL)
+        return None
+
+    def _help(self, position: int) -> bool:
+        """A sampler that keeps coming back to the same draws is given another one."""
+        if self._points is None:
+            self._seed_sampler(position, name="random")
+            return True
+        tried = {_point(t.params) for t in self.started()}
+        untried = [p for p in self._points if _point(p) not in tried]
+        if untried:
+            choice = derive(self._search.seed, "untried", position) % len(untried)
+            self._optuna.enqueue_trial(untried[choice])
+        return bool(untried)
+
+    def _next_on_grid(self, position: int) -> bool:
+        """See that a point of the grid waits: the declared first ones, then any untried one.
+
+        In random order, the same for all arms of the same space: in the order of the dimensions
+        a trial's neighbours would come first, and early stopping would compare it with those only.
+        """
+        waiting = self._optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+        return bool(waiting) or self._help(position)
+
+    def _on_grid(self, declared: Settings) -> Settings | None:
+        """The first point of the grid that has the declared values; none is against `require`."""
+        assert self._points is not None  # told otherwise by `study.spec.search_checks`
+        at = _point(declared)
+        return next((p for p in self._points if at <= _point(p)), None)
+
+    def orphans(self) -> Iterator[optuna.Trial]:
+        """Trials that were running when an earlier driver died."""
+        for frozen in self._optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            self._seed_sampler(frozen.number)
+            trial = optuna.Trial(self._optuna, frozen._trial_id)
+            # Settings drawn before the crash are found again, missing ones are drawn as then.
+            reason = self._refused(self._draw(trial), trial.number)
+            if reason is None:
+                yield trial
+            else:  # killed between the draw and its rejection
+                trial.set_user_attr(REJECTED, reason)
+                self._optuna.tell(trial, state=TrialState.FAIL)
+
+    def report(self, trial: optuna.Trial, records: Sequence[Record]) -> bool:
+        """Tell Optuna the epochs; True if the trial is to be stopped after the last of them."""
+        if len(self._search.metrics) > 1:
+            return False  # Optuna takes no intermediate values of several; nothing is stopped then
+        known = self._frozen(trial).intermediate_values
+        stop = False
+        for record in records:
+            value = record.metrics.get(self._search.metric)
+            if value is None or record.epoch == 0:
+                continue
+            if record.epoch not in known:
+                trial.report(value, record.epoch)
+            if record.epoch in self.decide_at and record.epoch == records[-1].epoch:
+                stop = trial.should_prune()
+        return stop
+
+    def tell(self, trial: optuna.Trial, ending: Ending) -> None:
+        """Tell Optuna how a trial ended: only one that reached its last epoch is complete."""
+        state = _STATES[ending.outcome]
+        values = self.judged(ending) if state == TrialState.COMPLETE else None
+        if values is None and state == TrialState.COMPLETE:
+            state = TrialState.FAIL
+        trial.set_user_attr("config", json.dumps(ending.job.config, sort_keys=True))
+        if ending.failure:
+            trial.set_user_attr("failure", ending.failure[-2000:])
+        self._optuna.tell(trial, values, state=state)
+
+    def ranking(self) -> list[FrozenTrial]:
+        """Trials that reached their last epoch, the best first; of equals, the earlier one."""
+        complete = self._optuna.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        return sorted(complete, key=lambda t: (-t.values[0], t.number))
+
+    def judged(self, ending: Ending) -> list[float] | None:
+        """A trial's figures by the search's metrics; None without finite ones."""
+        return judged(ending, self._search)
+
+    def _seed_sampler(self, position: int, name: str | None = None) -> None:
+        self._optuna.sampler = sampler(
+            name or self._search.sampler,
+            study_seed=self._search.seed,
+            position=position,
+            trials=self._search.trials_per_arm,
+            conditional=any(set(p.when) & set(self._space) for p in self._space.values()),
+        )
+
+    def _settled(self) -> list[FrozenTrial]:
+        trials = self._optuna.get_trials(deepcopy=False)
+        return [t for t in trials if t.state != TrialState.WAITING]
+
+    def _draw(self, trial: optuna.Trial) -> Settings:
+        return search_space.draw(self._space, self.fixed, lambda name, p: _suggest(trial, name, p))
+
+    def _refused(self, drawn: Settings, number: int) -> str | None:
+        if not self._admits(self.fixed | drawn):
+            return f"against {', '.join(self._search.require)}"
+        if self._points is not None:
+            point = _point(drawn)
+            for other in self.started():
+                if other.number < number and _point(other.params) == point:
+                    return f"repeats trial {other.number}"
+        return None
+
+    def _admits(self, settings: Settings) -> bool:
+        values = vars(TrainConfig(**settings))
+        return all(satisfied(constraint, values) for constraint in self._search.require)
+
+    def _frozen(self, trial: optuna.Trial) -> FrozenTrial:
+        return trial.storage.get_trial(trial._trial_id)
+
+
+def _point(settings: Settings) -> frozenset[tuple[str, Any]]:
+    """Equal for equal configurations, binary fractions of a grid aside."""
+    return frozenset(
+        (name, float(f"{value:.12g}") if isinstance(value, float) else value)
+        for name, value in settings.items()
+    )
+
+
+def _suggest(trial: optuna.Trial, name: str, parameter: Parameter) -> Any:
+    if parameter.choices is not None:
+        return trial.suggest_categorical(name, parameter.choices)
+    low, high, log, step = parameter.low, parameter.high, parameter.log, parameter.step
+    if search_space.integral(name):
+        return trial.suggest_int(name, int(low), int(high), log=log, step=int(step or 1))
+    return trial.suggest_float(name, low, high, log=log, step=step)

@@ -1,0 +1,136 @@
+"""What would this study do, what could it show, and how long would it take?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from contrastive.config import TrainConfig
+from study.design import search_space
+from study.design.length import epochs_of, timed
+from study.design.study import EarlyStopping, Parameter, Study
+from study.planning.duration import time_lines
+from study.planning.identical import identical_lines
+from study.planning.power import power_lines
+from study.tracking.progress import duration
+
+
+def plan_lines(
+    study: Study, *, slots: int, pilot: Mapping[str, float] | None = None
+) -> Iterator[str]:
+    """The plan in plain lines: arms, budget, claims and what the seeds can show, time.
+
+    Args:
+        study: checked.
+        slots: trainings at a time.
+        pilot: standard deviations of an earlier study's paired differences, by claim.
+    """
+    yield f"study {study.name}: {study.question}" if study.question else f"study {study.name}"
+    for line in identical_lines(study):
+        yield f"note: {line}"
+    yield from _budget_lines(study)
+    yield from _search_lines(study)
+    seeds, cells = study.confirm.seed_list, len(study.arms) * len(study.conditions)
+    yield (
+        f"confirmation: {len(study.arms)} arms × {len(study.conditions)} conditions × "
+        f"{len(seeds)} seeds = {cells * len(seeds)} runs, seeds {_span(seeds)}"
+    )
+    for name, settings in study.conditions.items():
+        yield f"  {name}: {_settings(settings) or 'as in trial'}"
+    yield from power_lines(study, pilot or {})
+    yield from time_lines(study, slots)
+
+
+def _budget_lines(study: Study) -> Iterator[str]:
+    """What one training may spend, where that is not a number of epochs."""
+    budgets = {
+        (arm, condition): budget
+        for arm in study.arms
+        for condition in study.conditions
+        if (budget := TrainConfig(**study.fixed(arm, condition)).budget) and not budget.epochs
+    }
+    for budget in dict.fromkeys(budgets.values()):
+        cells = [cell for cell, own in budgets.items() if own == budget]
+        lengths = {arm: epochs_of(study, arm, condition) for arm, condition in reversed(cells)}
+        told = ", ".join(f"{arm} {_span_of(lengths[arm])}" for arm in study.arms if arm in lengths)
+        if budget.views:
+            yield f"budget: {budget.views:,} views a training; epochs: {told}"
+        else:
+            yield f"budget: {duration(budget.seconds)} of training each; epochs: {told}"
+            yield (
+                "  note: a budget of seconds cannot be reproduced: how far a training gets depends "
+                "on the machine and on what else runs there"
+            )
+
+
+def _span_of(length: tuple[int, int] | None) -> str:
+    if length is None:
+        return "not known"
+    return f"{length[0]}" if length[0] == length[1] else f"{length[0]} to {length[1]}"
+
+
+def _search_lines(study: Study) -> Iterator[str]:
+    search = study.search
+    if search is None:
+        yield "search: none; the arms' settings are confirmed as they stand"
+        for arm, settings in study.arms.items():
+            yield f"  {arm}: {_settings(settings)}"
+        return
+    stopping, metrics = _stopping(search.pruned), ", ".join(search.metrics)
+    yield (
+        f"search: {len(study.arms)} arms × {search.trials_per_arm} trials on {metrics} "
+        f"under {study.tuned_under}, seed {search.seed}, {stopping}"
+    )
+    if search.pruned:
+        yield f"  {_rungs(study, search.pruned)}"
+    for arm, settings in study.arms.items():
+        space = search_space.arm_space(study, arm)
+        drawn = ", ".join(f"{name} {_range(p)}" for name, p in space.items())
+        yield f"  {arm}: {_settings(settings)}; searches {drawn or 'nothing'}"
+    unused = set(search.space) - {
+        n for arm in study.arms for n in search_space.arm_space(study, arm)
+    }
+    for name in sorted(unused):
+        yield f"  note: {name} is searched for no arm: conditions or arms set it, or none uses it"
+
+
+def _rungs(study: Study, rule: EarlyStopping) -> str:
+    """Epochs after which trials may be stopped, which differ where the arms' lengths do."""
+    told: dict[str, list[str]] = {}
+    for arm in study.arms:
+        length = epochs_of(study, arm, study.tuned_under)
+        if length is None:
+            continue
+        rungs = rule.rungs(length[1])
+        if rule.rule != "asha":
+            text = f"each epoch from {rungs[0]}"
+        else:
+            text = f"epoch{'s' * (len(rungs) > 1)} {', '.join(map(str, rungs))}"
+        most = "at most " * timed(study, study.tuned_under)
+        told.setdefault(f"{text} of {most}{length[1]}", []).append(arm)
+    if len(told) == 1:
+        return f"may be stopped after {next(iter(told))}"
+    return "may be stopped after " + "; ".join(f"{', '.join(a)}: {t}" for t, a in told.items())
+
+
+def _stopping(rule: EarlyStopping | None) -> str:
+    if rule is None:
+        return "no early stopping"
+    if rule.rule != "asha":
+        return f"stopped early by the {rule.rule} rule"
+    return f"successive halving by {rule.reduction_factor}"
+
+
+def _range(parameter: Parameter) -> str:
+    if parameter.choices is not None:
+        return "{" + ", ".join(str(c) for c in parameter.choices) + "}"
+    return f"[{parameter.low:g}, {parameter.high:g}]{' log' * parameter.log}"
+
+
+def _settings(settings: dict[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
+
+
+def _span(seeds: list[int]) -> str:
+    if len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]}–{seeds[-1]}"
+    return ", ".join(str(seed) for seed in seeds)

@@ -1,0 +1,253 @@
+"""What does a study keep on disk, and may this command touch it?"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from study.design.study import Study
+from study.errors import StudyError
+from study.records.files import digest, write_whole
+from study.spec.build import study_from
+
+# What may change when a study is resumed: it neither alters a verdict's meaning nor any past run.
+_FREE = ("resources",)
+
+
+class Folder:
+    """A study's folder: `study.yaml`, `winners.json`, `runs.csv`, `results.csv`, `report/`, …"""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        self.study_yaml = self.path / "study.yaml"
+        self.winners_json = self.path / "winners.json"
+        self.sessions = self.path / "sessions.jsonl"
+        self.runs_csv = self.path / "runs.csv"
+        self.results_csv = self.path / "results.csv"
+        self.report = self.path / "report"
+
+    def refuse_existing(self, *, command: str, storage: str) -> None:
+        """Nothing is overwritten without a word.
+
+        Raises:
+            StudyError: the study exists; names the two ways on.
+        """
+        if self.study_yaml.exists():
+            raise already_exists(
+                self.path.name,
+                where=f"{storage}/{self.path.name}",
+                state=state_of(lambda name: (self.path / name).exists()),
+                command=command,
+                free_name=self._free_name(),
+            )
+
+    def open(self, study: Study, *, command: str, storage: str) -> str:
+        """Write the design of a new study, or check that an old one may go on; the study's id.
+
+        Call it under `locked`: another command may be running this study.
+
+        Raises:
+            StudyError: the folder holds another design, or one that was tampered with.
+        """
+        if not self.study_yaml.exists():
+            self._write(study, identity=uuid.uuid4().hex)
+            return self.identity()
+        if self.hash() != self.computed_hash():
+            raise StudyError(
+                f"{self.study_yaml}: the design was changed by hand after the study began; its "
+                "hash no longer fits\n"
+                "  try: undo the change; a study may only grow, by --set with --resume"
+            )
+        differences = self._differences(study)
+        if differences:
+            raise StudyError(
+                f"{storage}/{study.name} was started with another design; nothing was changed\n"
+                + "".join(f"  {difference}\n" for difference in differences)
+                + "  allowed: more confirm.seeds, more search.trials_per_arm before the "
+                "confirmation has begun, other resources\n"
+                f"  try: {command} --name {self._free_name()}"
+            )
+        self._write(study, identity=self.identity())
+        return self.identity()
+
+    def identity(self) -> str:
+        """The study's id, which tells it from others of the same name."""
+        return str(self._declared()["id"])
+
+    def hash(self) -> str:
+        """Of the design record."""
+        return str(self._declared()["hash"])
+
+    def computed_hash(self) -> str:
+        """The hash that the design in `study.yaml` should have."""
+        declared = self._declared()
+        return _design_hash({k: v for k, v in declared.items() if k not in ("id", "hash")})
+
+    def load(self) -> Study:
+        """The study as resolved when it was started.
+
+        Raises:
+            StudyError: there is no study in this folder.
+        """
+        try:
+            text = self.study_yaml.read_text(errors="replace")
+        except OSError:
+            others = sorted(p.parent.name for p in self.path.parent.glob("*/study.yaml"))
+            known = ", ".join(others) or "none"
+            raise StudyError(
+                f"there is no study in {self.path}\n  allowed: the name of a study there: {known}\n"
+                "  try: --storage DIR if it was kept elsewhere"
+            ) from None
+        self._declared()
+        return study_from(text, str(self.study_yaml))
+
+    def winners(self) -> dict[str, Any] | None:
+        """The settings frozen at the end of the search, if it has ended."""
+        if not self.winners_json.exists():
+            return None
+        try:
+            data = json.loads(self.winners_json.read_text())
+            if data["hash"] == digest(data["winners"]):
+                return data["winners"]
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise StudyError(
+            f"{self.winners_json}: the frozen winners were changed or damaged; their hash does not "
+            "fit\n  try: restore the file, or remove it to choose the winners again from the search"
+        )
+
+    def freeze(self, winners: Mapping[str, Any]) -> None:
+        """Keep the winners, with a hash, before anything is confirmed."""
+        data = {"hash": digest(dict(winners)), "winners": dict(winners)}
+        write_whole(self.winners_json, json.dumps(data, indent=2))
+
+    def note_session(self, **facts: Any) -> None:
+        """Append to the log of sessions: what ran when, on what, and who looked."""
+        entry = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
+        with self.sessions.open("a") as log:
+            log.write(json.dumps(entry) + "\n")
+
+    def session_log(self) -> list[dict[str, Any]]:
+        """All entries of the log; a line torn by a crash is passed over."""
+        entries = []
+        lines = self.sessions.read_text().splitlines() if self.sessions.exists() else []
+        for line in lines:
+            try:
+                entries.append(json.loads(line))
+            except json.JSONDecodeError:
+                continue
+        return [entry for entry in entries if isinstance(entry, dict)]
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other drivers out; the kernel lifts the lock when the process ends, however.
+
+        Raises:
+            StudyError: another process has the study, or the folder cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StudyError(
+                f"{self.path} cannot be made: {error.strerror}\n"
+                "  try: --storage DIR with a folder that you may write to"
+            ) from None
+        with (self.path / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise StudyError(
+                    f"another process is running the study in {self.path}\n"
+                    "  try: wait for it, or end it with Ctrl-C"
+                ) from None
+            yield
+
+    def _declared(self) -> dict[str, Any]:
+        try:
+            data = yaml.safe_load(self.study_yaml.read_text())
+            if isinstance(data, dict) and "id" in data and "hash" in data:
+                return data
+        except (yaml.YAMLError, UnicodeDecodeError):
+            pass
+        raise StudyError(
+            f"{self.study_yaml} is damaged: it is not what study.run wrote\n"
+            "  try: restore the file, or start the study again with --name"
+        )
+
+    def _write(self, study: Study, *, identity: str) -> None:
+        declared = study.declared()
+        data = {"id": identity, "hash": _design_hash(declared)} | declared
+        header = "# Written by study.run: the study as resolved, and its hash. Do not edit.\n"
+        write_whole(self.study_yaml, header + yaml.safe_dump(data, sort_keys=False))
+
+    def _differences(self, study: Study) -> list[str]:
+        old, new = _flat(self.load().declared()), _flat(study.declared())
+        found = []
+        for key in sorted(old.keys() | new.keys()):
+            was, now = old.get(key), new.get(key)
+            if was == now or key.split(".")[0] in _FREE:
+                continue
+            if key == "confirm.seeds" and set(was or []) <= set(now or []):
+                continue
+            more = isinstance(was, int) and isinstance(now, int) and now > was
+            if key == "search.trials_per_arm" and more and not self._confirming():
+                continue
+            if key == "search.max_failures":
+                continue
+            found.append(f"{key}: was {_show(was)}, is now {_show(now)}")
+        return found
+
+    def _confirming(self) -> bool:
+        """Whether anything has been confirmed, or may be with winners that are frozen."""
+        return self.winners() is not None or any((self.path / "runs" / "confirm").rglob("*.json"))
+
+    def _free_name(self) -> str:
+        stem, number = self.path.name, 2
+        while (self.path.parent / f"{stem}-{number}").exists():
+            number += 1
+        return f"{stem}-{number}"
+
+
+def already_exists(
+    name: str, *, where: str, state: str, command: str, free_name: str
+) -> StudyError:
+    """What a command is told that would start a study of a name that is taken."""
+    return StudyError(
+        f"the study `{name}` already exists in {where} ({state}); nothing was changed\n"
+        f"  to go on with it:    {command} --resume\n"
+        f"  to start a new one:  {command} --name {free_name}"
+    )
+
+
+def state_of(holds: Callable[[str], bool]) -> str:
+    """How far a study has come, by which of its files there are."""
+    if holds("report/report.html"):
+        return "finished, with a report"
+    if holds("winners.json"):
+        return "in its confirmation phase"
+    return "in its search phase"
+
+
+def _design_hash(declared: Mapping[str, Any]) -> str:
+    return digest({key: value for key, value in declared.items() if key not in _FREE})
+
+
+def _flat(data: Any, at: str = "") -> dict[str, Any]:
+    if isinstance(data, dict) and data:
+        found: dict[str, Any] = {}
+        for key, value in data.items():
+            found |= _flat(value, f"{at}.{key}" if at else str(key))
+        return found
+    return {at: data}
+
+
+def _show(value: Any) -> str:
+    return "not set" if value is None else str(value)

@@ -1,0 +1,130 @@
+"""What is known, durably, of every job: one small file each, written whole when it ends.
+
+The tables `runs.csv` and `results.csv` are derived from these files and from the search's Optuna
+storage; they can be deleted and are written again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from study.records.files import write_whole
+from study.records.job import Job, Outcome, Record, job_from, record_from
+
+RUN_COLUMNS = (
+    "phase", "arm", "condition", "seed", "trial", "status", "epochs", "planned_epochs", "seconds",
+    "value", "test_reads", "config", "mlflow_run_id", "failure",
+)  # fmt: skip
+RESULT_COLUMNS = ("arm", "condition", "seed", "epoch", "metric", "value", "correct", "total")
+# Wall-clock time differs from run to run; results.csv holds only what a seed determines.
+_NOT_RESULTS = frozenset({"seconds"})
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A job that ended: its records, and how and why it ended."""
+
+    job: Job
+    outcome: Outcome
+    records: tuple[Record, ...]
+    failure: str = ""
+
+    @property
+    def epochs(self) -> int:
+        """Epochs trained."""
+        return self.records[-1].epoch if self.records else 0
+
+    @property
+    def seconds(self) -> float:
+        """Device-seconds of training and evaluation."""
+        return self.records[-1].metrics.get("seconds", 0.0) if self.records else 0.0
+
+    @property
+    def test_reads(self) -> int:
+        """How often the test split was read: by a confirmation run, once, after its last epoch."""
+        return sum(any(m.startswith("test/") for m in r.metrics) for r in self.records)
+
+    def last(self, metric: str) -> float | None:
+        """The metric at the last epoch that has it."""
+        values = [r.metrics[metric] for r in self.records if metric in r.metrics]
+        return values[-1] if values else None
+
+
+class Ledger:
+    """The endings of a study, in `folder/runs/<phase>/<arm>/…json`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "runs"
+
+    def write(self, ending: Ending) -> None:
+        """Keep an ending; whole or not at all."""
+        data = {
+            "job": ending.job.plain(),
+            "outcome": ending.outcome,
+            "failure": ending.failure,
+            "records": [record.plain() for record in ending.records],
+        }
+        write_whole(self._file(ending.job.key), json.dumps(data))
+
+    def read(self, key: str) -> Ending | None:
+        """The ending of a job, if it has ended.
+
+        A file that a failing disk or file system left torn counts as none: the job is run again.
+        """
+        try:
+            data = json.loads(self._file(key).read_text())
+            records = tuple(record_from(record) for record in data["records"])
+            return Ending(job_from(data["job"]), data["outcome"], records, data["failure"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    def all(self, phase: str) -> Iterator[Ending]:
+        """The endings of a phase, by key."""
+        for file in sorted((self._folder / phase).rglob("*.json")):
+            ending = self.read(str(file.relative_to(self._folder).with_suffix("")))
+            if ending:
+                yield ending
+
+    def _file(self, key: str) -> Path:
+        return self._folder / f"{key}.json"
+
+
+def result_rows(endings: Iterable[Ending]) -> Iterator[tuple[Any, ...]]:
+    """Rows of results.csv: per epoch the curves, without an epoch the final figures.
+
+    Only runs that finished have final figures; the curves of the others are kept as far as they
+    went.
+    """
+    for ending in endings:
+        at = (ending.job.arm, ending.job.condition, ending.job.seed)
+        for record in ending.records:
+            for metric, value in sorted(record.metrics.items()):
+                if metric in _NOT_RESULTS:
+                    continue
+                final = metric.startswith("test/")
+                correct, total = record.counts.get(metric, ("", ""))
+                yield (*at, "" if final else record.epoch, metric, repr(value), correct, total)
+
+
+def run_row(
+    job: Job, status: str, ending: Ending | None, metric: str, run_ids: Mapping[str, str]
+) -> tuple[Any, ...]:
+    """One row of runs.csv for a job that is planned, running or ended."""
+    value = ending.last(metric) if ending else None
+    return (
+        job.phase, job.arm, job.condition, job.seed,
+        "" if job.number is None else job.number,
+        ending.outcome if ending else status,
+        ending.epochs if ending else 0,
+        job.planned_epochs,
+        f"{ending.seconds:.3f}" if ending else 0,
+        "" if value is None else repr(value),
+        ending.test_reads if ending else 0,
+        json.dumps(job.config, sort_keys=True),
+        run_ids.get(job.key, ""),
+        ending.failure if ending else "",
+    )  # fmt: skip

@@ -1,0 +1,98 @@
+"""Where a study's numbers come from: commands, versions, hardware, looks at the test split."""
+
+from __future__ import annotations
+
+import csv
+import json
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from study.records.folder import Folder
+
+PACKAGES = ("torch", "torchvision", "ray", "optuna", "mlflow", "numpy", "scipy", "statsmodels")
+
+
+def versions() -> dict[str, str]:
+    """Of Python and the packages that figures depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def hardware() -> dict[str, str]:
+    """What the driver's machine is."""
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "gpus": _cards() or "none",
+        "python": sys.executable.rsplit("/", 1)[-1],
+    }
+
+
+def _cards() -> str:
+    """Names of the GPUs, asked of the driver's own tool: PyTorch would cost 400 MB."""
+    ask = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        told = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return ", ".join(line.strip() for line in told.splitlines())
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown"
+
+
+def provenance_of(folder: Folder) -> dict[str, Any]:
+    sessions = [entry for entry in folder.session_log() if {"at", "command"} <= entry.keys()]
+    planned = set(folder.load().confirm.seed_list)
+    # A look counts against the verdicts if the plan has grown since: at the planned number of
+    # seeds, reading the report any number of times changes nothing.
+    looks = {
+        tuple(entry["seeds"]): entry["at"]
+        for entry in folder.session_log()
+        if entry.get("look") and set(entry["seeds"]) != planned
+    }
+    last = sessions[-1] if sessions else {}
+    places = [entry["mlflow"] for entry in folder.session_log() if "mlflow" in entry]
+    changed = sorted({json.dumps(entry.get("versions", {}), sort_keys=True) for entry in sessions})
+    note = {"note": "sessions ran with different versions of packages"} if len(changed) > 1 else {}
+    return note | {
+        "commands": [f"{entry['at']}  {entry['command']}" for entry in sessions],
+        "versions": last.get("versions", {}),
+        "hardware": last.get("hardware", {}),
+        "hash": folder.hash(),
+        "study id": folder.identity(),
+        "test split": _test_reads(folder),
+        "mlflow": places[-1] if places else {},
+        "looks": [{"at": at, "seeds": len(seeds)} for seeds, at in looks.items()],
+    }
+
+
+def _test_reads(folder: Folder) -> str:
+    """How often the test split was read, and by whom."""
+    try:
+        with folder.runs_csv.open(newline="") as file:
+            rows = [(row["phase"], int(row["test_reads"])) for row in csv.DictReader(file)]
+    except (OSError, ValueError, KeyError, TypeError, csv.Error):  # damage is told elsewhere
+        return "not known"
+    confirming = [reads for phase, reads in rows if phase == "confirm"]
+    searching = sum(reads for phase, reads in rows if phase != "confirm")
+    return (
+        f"reads in the confirmation: {sum(confirming)}, at most {max(confirming, default=0)} per "
+        f"run, after its last epoch; in the search: {searching}"
+    )

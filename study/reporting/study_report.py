@@ -1,0 +1,65 @@
+"""The report of a study, from what its folder holds."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import TableError
+from analysis.report import write_report
+from study.errors import StudyError
+from study.records.folder import Folder
+from study.records.ledger import Ledger
+from study.reporting.importance import importances
+from study.reporting.provenance import provenance_of
+
+
+def report_on(folder: Folder, *, out: Path | None = None) -> dict[str, Any]:
+    """Write the report of a study's folder from what was logged there, and log the look.
+
+    Args:
+        folder: of the study, with `results.csv`.
+        out: where to; the folder's `report` if not given.
+
+    Raises:
+        StudyError: nothing has been confirmed yet, or a file is damaged or cannot be written.
+    """
+    study = folder.load()
+    seeds = _seeds(folder.results_csv)
+    if not seeds:
+        raise StudyError(
+            f"the study `{study.name}` has no results yet: its confirmation has not begun\n"
+            "  try: the study.run command that started it, with --resume"
+        )
+    try:
+        folder.note_session(look=True, seeds=seeds)
+        return write_report(
+            folder.results_csv,
+            plan=folder.study_yaml,
+            runs=folder.runs_csv,
+            provenance=provenance_of(folder),
+            importance=importances(study, Ledger(folder.path)),
+            out=out or folder.report,
+        )
+    except TableError as error:
+        raise StudyError(str(error)) from None
+    except OSError as error:
+        raise StudyError(
+            f"{error.filename or out}: the report cannot be written: {error.strerror}\n"
+            "  try: --out with a folder that you may write to"
+        ) from None
+
+
+def _seeds(results: Path) -> list[int]:
+    """The seeds of which there is any result."""
+    if not results.exists():
+        return []
+    try:
+        with results.open(newline="") as rows:
+            return sorted({int(row["seed"]) for row in csv.DictReader(rows)})
+    except (ValueError, KeyError, TypeError, csv.Error):
+        raise StudyError(
+            f"{results} is damaged: it is not what study.run wrote\n"
+            "  try: the study.run command with --resume, which writes it again from the runs"
+        ) from None

@@ -1,0 +1,96 @@
+"""What is the user told when a study has ended, and with which exit code?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from study.errors import DONE, FAILED
+from study.records.folder import Folder
+from study.records.ledger import Ledger
+from study.reporting.tables import PARETO
+from study.storage.object_store import is_address
+from study.tracking.mlflow_address import browse_command
+from study.tracking.mlflow_tracker import Tracker
+
+
+def close_study(folder: Folder, tracker: Tracker, console: Console, *, storage: str) -> int:
+    """Write the report, log it, say where everything is; 0, or 1 if a training failed.
+
+    Args:
+        folder: of the study, with its tables.
+        tracker: gets report and verdicts.
+        console: where to.
+        storage: as the user gave it, without options.
+    """
+    from study.reporting.study_report import report_on
+
+    report = report_on(folder)
+    _log(report, folder, tracker)
+    where = _Where(folder, storage)
+    _say(report, where, console)
+    endings = [
+        ending
+        for phase in ("search", "recheck", "confirm")
+        for ending in Ledger(folder.path).all(phase)
+    ]
+    failed = [ending for ending in endings if ending.outcome == "failed"]
+    missing = [arm for arm, won in (folder.winners() or {}).items() if won is None]
+    if failed:
+        first = failed[0]
+        cause = first.failure.strip().splitlines()[-1] if first.failure else "unknown"
+        print(
+            f"{len(failed)} trainings failed, the first, {first.job.key}, with: {cause}\n"
+            f"  all of them with their tracebacks: {where.of(folder.runs_csv)}",
+            file=sys.stderr,
+        )
+    return FAILED if failed or missing else DONE
+
+
+def _log(report: Mapping[str, Any], folder: Folder, tracker: Tracker) -> None:
+    for file in (folder.study_yaml, folder.runs_csv, folder.results_csv):
+        tracker.artifacts("confirm", file)
+    tracker.artifacts("confirm", folder.report, "report")
+    if (pareto := folder.path / PARETO).exists():
+        tracker.artifacts("search", pareto)
+    claims = {f"claim.{c['id']}": f"{c['verdict']}: {c['sentence']}" for c in report["claims"]}
+    tracker.tag("confirm", claims)
+    tracker.flush()
+
+
+def _say(report: Mapping[str, Any], where: _Where, console: Console) -> None:
+    from analysis.report import one_line_verdicts
+
+    folder = where.folder
+    console.print()
+    for line in one_line_verdicts(report):
+        # Whole lines for files and pipes, whole words for people.
+        console.print(line, markup=False, soft_wrap=not console.is_terminal)
+    console.print()
+    lines = [
+        f"report:  {where.of(folder.report / 'report.html')}",
+        f"tables:  {where.of(folder.results_csv)}, {where.of(folder.runs_csv)}",
+    ]
+    if where.remote:
+        lines.append(f"here:    {folder.path}")
+    lines.append(f"browse:  {browse_command()}")
+    for line in lines:
+        console.print(line, markup=False)
+
+
+class _Where:
+    """Paths as the user would write them."""
+
+    def __init__(self, folder: Folder, storage: str) -> None:
+        self.folder, self._storage, self.remote = folder, storage, is_address(storage)
+
+    def of(self, path: Path) -> str:
+        within = path.relative_to(self.folder.path)
+        name = self.folder.path.name
+        if self.remote:
+            return f"{self._storage}/{name}/{within.as_posix()}"
+        return str(Path(self._storage) / name / within)

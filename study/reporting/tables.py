@@ -1,0 +1,77 @@
+"""Which rows do `runs.csv` and `results.csv` have, given what the ledger knows?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from study.design.study import Search, Settings, Study
+from study.phases.confirmation import confirmation_jobs
+from study.phases.objectives import front
+from study.records.files import write_table
+from study.records.folder import Folder
+from study.records.job import Job
+from study.records.ledger import RESULT_COLUMNS, RUN_COLUMNS, Ending, Ledger, result_rows, run_row
+
+PARETO, PARETO_COLUMNS = "pareto.csv", ("arm", "trial", "winner")
+
+Winners = Mapping[str, Settings | None]
+
+
+def write_tables(
+    folder: Folder, study: Study, winners: Winners, run_ids: Mapping[str, str]
+) -> None:
+    """Write both tables of a study's folder, whole.
+
+    Args:
+        folder: of the study.
+        study: the study.
+        winners: of the search; arms without one have no confirmation runs.
+        run_ids: MLflow run ids by job key.
+    """
+    write_table(folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, winners, run_ids))
+    if study.search and len(study.search.metrics) > 1:
+        columns, rows = pareto_columns(study.search), pareto_rows(folder, study, winners)
+        write_table(folder.path / PARETO, columns, rows)
+    endings = [ending for _, ending in confirmations(folder, study, winners) if ending]
+    write_table(folder.results_csv, RESULT_COLUMNS, result_rows(endings))
+
+
+def run_rows(
+    folder: Folder, study: Study, winners: Winners, run_ids: Mapping[str, str]
+) -> list[tuple[Any, ...]]:
+    """The rows of runs.csv: trials, rechecks, then the planned runs of the confirmation."""
+    metric = study.search.metric if study.search else "val/knn_top1"
+    ledger = Ledger(folder.path)
+    searched = [(e.job, e) for phase in ("search", "recheck") for e in ledger.all(phase)]
+    jobs = [*searched, *confirmations(folder, study, winners)]
+    return [run_row(job, "planned", ending, metric, run_ids) for job, ending in jobs]
+
+
+def pareto_columns(search: Search) -> tuple[str, ...]:
+    """The columns of pareto.csv."""
+    return (*PARETO_COLUMNS, *search.metrics, "config")
+
+
+def pareto_rows(folder: Folder, study: Study, winners: Winners) -> list[tuple[Any, ...]]:
+    """The rows of pareto.csv: of each arm the trials that no other one of it dominates."""
+    assert study.search is not None
+    endings = list(Ledger(folder.path).all("search"))
+    return [
+        (
+            arm, ending.job.number, str(ending.job.drawn == winners.get(arm)).lower(),
+            *map(repr, values), json.dumps(ending.job.config, sort_keys=True),
+        )
+        for arm in study.arms
+        for ending, values in front((e for e in endings if e.job.arm == arm), study.search)
+    ]  # fmt: skip
+
+
+def confirmations(
+    folder: Folder, study: Study, winners: Winners
+) -> list[tuple[Job, Ending | None]]:
+    """The planned runs of the confirmation, each with its ending if it has ended."""
+    ledger = Ledger(folder.path)
+    jobs = confirmation_jobs(study, winners, folder.path)
+    return [(job, ledger.read(job.key)) for job in jobs]

@@ -1,0 +1,203 @@
+"""Do the numbers of a study's report follow from what its runs logged?"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import optuna
+from optuna.exceptions import StorageInternalError
+from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.exc import SQLAlchemyError
+
+from analysis.errors import TableError
+from analysis.report import analyse
+from analysis.report_json import differences
+from study.design.study import Search, Study
+from study.errors import StudyError
+from study.phases.arm import REJECTED
+from study.phases.confirmation import same_training
+from study.phases.objectives import judged
+from study.records.folder import Folder
+from study.records.ledger import RESULT_COLUMNS, RUN_COLUMNS, Ending, Ledger, result_rows
+from study.reporting.importance import importances
+from study.reporting.tables import (
+    PARETO,
+    Winners,
+    confirmations,
+    pareto_columns,
+    pareto_rows,
+    run_rows,
+)
+
+
+def verify(folder: Folder, provenance: dict[str, Any]) -> list[str]:
+    """Compute everything again from the files of the single runs, and say what differs.
+
+    Checks the design's and the winners' hashes, the records of the trials against Optuna's storage
+    (`search.db`), every row of `runs.csv`, `results.csv` and, with several metrics, `pareto.csv`
+    against the records, and every number of `report.json`.
+
+    Args:
+        folder: of the study.
+        provenance: what the report was given.
+
+    Raises:
+        StudyError: there is no report to verify.
+    """
+    file = folder.report / "report.json"
+    if not file.exists():
+        raise StudyError(f"{folder.path} has no report yet\n  try: python -m study.report NAME")
+    study = folder.load()
+    found = list(_hashes(folder))
+    winners = folder.winners() if study.search else {arm: {} for arm in study.arms}
+    if winners is None:
+        raise StudyError(
+            f"{folder.winners_json} is missing: what was to be confirmed is not known\n"
+            "  try: restore it, or let the study.run command with --resume choose again"
+        )
+    if not (folder.path / "runs").exists():
+        raise StudyError(
+            f"{folder.path} lacks runs/, the records of its single runs: there is nothing to verify"
+            " its report with\n  try: the folder in which study.run kept the study"
+        )
+    if not folder.results_csv.exists() or not folder.runs_csv.exists():
+        raise StudyError(
+            f"{folder.path} lacks results.csv or runs.csv\n"
+            "  try: the study.run command with --resume, which writes them again"
+        )
+    endings = [e for _, e in confirmations(folder, study, winners or {}) if e]
+    found += _different_rows(folder.results_csv, RESULT_COLUMNS, result_rows(endings))
+    found += _different_rows(
+        folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, winners or {}, {})
+    )
+    found += _other_configs(folder, study, winners or {})
+    found += _pareto(folder, study, winners or {})
+    found += _search(folder, study)
+    try:
+        report = json.loads(file.read_text())
+    except ValueError:
+        return [*found, "report.json: is damaged"]
+    try:
+        again = analyse(
+            folder.results_csv,
+            plan=folder.study_yaml,
+            runs=folder.runs_csv,
+            provenance=provenance,
+            importance=importances(study, Ledger(folder.path)),
+        )
+    except TableError as error:
+        return [*found, f"report.json: cannot be computed again: {str(error).splitlines()[0]}"]
+    return found + [f"report.json: {line}" for line in differences(report, again)]
+
+
+def _hashes(folder: Folder) -> Iterator[str]:
+    if folder.hash() != folder.computed_hash():
+        yield "study.yaml: the design differs from the one that its hash was taken of"
+
+
+def _other_configs(folder: Folder, study: Study, winners: Winners) -> Iterator[str]:
+    for job, ending in confirmations(folder, study, winners):
+        if ending and not same_training(ending.job, job):
+            yield f"{job.key}: was run with other settings than the winner's"
+
+
+def _pareto(folder: Folder, study: Study, winners: Winners) -> Iterator[str]:
+    if study.search and len(study.search.metrics) > 1:
+        rows = pareto_rows(folder, study, winners)
+        yield from _different_rows(folder.path / PARETO, pareto_columns(study.search), rows)
+
+
+def _search(folder: Folder, study: Study) -> Iterator[str]:
+    """The records of the trials against Optuna's storage, which both tell the whole search."""
+    if study.search is None:
+        return
+    file = folder.path / "search.db"
+    if not file.exists():
+        yield "search.db: is missing, so that it cannot be told whether trials are"
+        return
+    records = {(e.job.arm, e.job.number): e for e in Ledger(folder.path).all("search")}
+    try:
+        trials = {(arm, t.number): t for arm in study.arms for t in _trials(file, study, arm)}
+    except (SQLAlchemyError, StorageInternalError):
+        yield "search.db: is damaged"
+        return
+    for arm, number in sorted(trials.keys() | records.keys()):
+        key, at = f"search/{arm}/{number:04d}", (arm, number)
+        if at not in records:
+            yield f"{key}: search.db has this trial, and its record is gone or damaged"
+        elif at not in trials:
+            yield f"{key}: search.db does not have this trial"
+        else:
+            yield from _other_trial(key, trials[at], records[at], study.search)
+
+
+def _trials(file: Path, study: Study, arm: str) -> list[FrozenTrial]:
+    """Ended trials of an arm, without draws that were never tried. Writes nothing."""
+    place = quote(str(file))
+    storage = optuna.storages.RDBStorage(f"sqlite:///file:{place}?mode=ro&uri=true")
+    try:
+        known = optuna.load_study(study_name=f"{study.name}/{arm}", storage=storage)
+    except KeyError:
+        return []
+    trials = known.get_trials(deepcopy=False)
+    return [t for t in trials if t.state.is_finished() and REJECTED not in t.user_attrs]
+
+
+def _other_trial(key: str, trial: FrozenTrial, ending: Ending, search: Search) -> Iterator[str]:
+    if trial.params != ending.job.drawn:
+        yield f"{key}: was run with other settings than search.db has"
+    if trial.state == TrialState.COMPLETE:
+        figures = judged(ending, search) if ending.outcome == "finished" else None
+        if figures != trial.values:
+            names, was = ", ".join(search.metrics), figures or f"nothing ({ending.outcome})"
+            yield f"{key}: was judged by {names} as {was}, but as {trial.values} in search.db"
+    metric = search.metric
+    logged = {r.epoch: r.metrics.get(metric) for r in ending.records}
+    budget = ending.job.config.get("budget") or {}
+    timed = budget.get("seconds") is not None and ending.outcome == "finished"
+    for epoch, value in trial.intermediate_values.items():
+        if timed and epoch >= ending.epochs:
+            continue  # told by a worker that was lost; the one that took over ended before
+        if logged.get(epoch) != value:
+            was = logged.get(epoch)
+            yield f"{key}: {metric} at epoch {epoch} is {was}, but {value} in search.db"
+
+
+def _different_rows(
+    file: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]
+) -> Iterator[str]:
+    """Rows of a table against those computed anew, matched by what says which run they are of."""
+    width = next(columns.index(name) for name in ("status", "winner", "value") if name in columns)
+    computed = {tuple(map(str, row[:width])): list(map(str, row)) for row in rows}
+    try:
+        with file.open(newline="") as table:
+            header, *logged = [*csv.reader(table)] or [[]]
+    except FileNotFoundError:
+        yield f"{file.name}: is missing"
+        return
+    except (UnicodeDecodeError, csv.Error):
+        yield f"{file.name}: is damaged"
+        return
+    if header != list(columns):
+        yield f"{file.name}:1: has other columns than {', '.join(columns)}"
+        return
+    for number, row in enumerate(logged, 2):
+        now = computed.pop(tuple(row[:width]), None)
+        if now is None:
+            run = _named(row[:width])
+            yield f"{file.name}:{number}: {run} was logged by no run, or stands twice"
+        for column, was, is_ in zip(columns, row, now or row, strict=False):
+            # MLflow gave the ids, no run logged them.
+            if was != is_ and column != "mlflow_run_id":
+                yield f"{file.name}:{number}: {column} is {was}, but was logged as {is_}"
+    for key in computed:
+        yield f"{file.name}: lacks {_named(key)}, which was logged"
+
+
+def _named(cells: Iterable[str]) -> str:
+    return " ".join(cell for cell in cells if cell)

@@ -1,0 +1,253 @@
+"""How do search, confirmation and report follow each other in one study?"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from study.design.study import Settings, Study
+from study.environment import check_torchvision
+from study.errors import DONE, StudyError
+from study.phases.confirmation import ConfirmSource, confirmation_jobs
+from study.planning.identical import identical_lines
+from study.planning.power import pilot_of
+from study.records.folder import Folder
+from study.records.job import Job
+from study.records.ledger import Ledger
+from study.reporting.provenance import hardware, versions
+from study.reporting.summary import close_study
+from study.reporting.tables import write_tables
+from study.spec.load import load_study
+from study.storage.object_store import is_address, shown
+from study.storage.remote_study import RemoteStudy
+from study.tracking.mlflow_tracker import Tracker
+from study.tracking.progress import Display
+
+
+def plan_study(args: argparse.Namespace, console: Console) -> int:
+    """`--dry-run`: print what the study would do."""
+    study = _load(args)
+    from study.execution.resources import slots_here
+    from study.planning.dry_run import plan_lines
+
+    pilot = pilot_of(args.storage, args.pilot, study.name)
+    for line in plan_lines(study, slots=slots_here(study.resources), pilot=pilot):
+        console.print(line, markup=False)
+    return DONE
+
+
+def run_study(args: argparse.Namespace, console: Console, *, command: str, named: str) -> int:
+    """The whole study; returns 0, or 1 if a training failed.
+
+    Args:
+        args: of the command line.
+        console: where to.
+        command: as typed, without --name and --resume; `named`: with --name.
+    """
+    study = _load(args)
+    for line in identical_lines(study):
+        console.print(f"note: {line}", markup=False)
+    stored = None
+    if is_address(args.storage):
+        stored = RemoteStudy(args.storage, study.name, lambda text: print(text, file=sys.stderr))
+    folder = Folder(stored.path if stored else Path(args.storage) / study.name)
+    storage = shown(args.storage) if stored else args.storage
+    if not args.resume:
+        if stored:
+            stored.refuse_existing(command=command)
+        folder.refuse_existing(command=command, storage=storage)
+    with folder.locked(), stored.kept() if stored else contextlib.nullcontext():
+        fresh = not folder.study_yaml.exists()
+        try:
+            return _session(study, folder, args.address, storage, console, command, named)
+        except StudyError:
+            if fresh and not (folder.path / "runs").exists():
+                # Nothing has run: the next try shall not be told that the study exists.
+                if stored:
+                    stored.forget()
+                shutil.rmtree(folder.path, ignore_errors=True)
+            raise
+
+
+def _session(
+    study: Study,
+    folder: Folder,
+    address: str | None,
+    storage: str,
+    console: Console,
+    command: str,
+    named: str,
+) -> int:
+    identity = folder.open(study, command=command, storage=storage)
+    session = len(folder.session_log()) + 1
+    folder.note_session(
+        session=session, command=named, versions=versions(), hardware=hardware(),
+        seeds=study.confirm.seed_list, hash=folder.hash(),
+    )  # fmt: skip
+    tags = {
+        "study": study.name, "study.id": identity, "study.hash": folder.hash(),
+        "question": study.question, "mlflow.note.content": study.question,
+    }  # fmt: skip
+    tracker = Tracker(study.name, tags=tags, warn=lambda text: print(text, file=sys.stderr))
+    try:
+        return Session(study, folder, tracker, console, session, address, storage).run()
+    finally:
+        tracker.close()
+
+
+def _load(args: argparse.Namespace) -> Study:
+    study = load_study(args.spec, profile=args.profile, overrides=args.overrides, name=args.name)
+    check_torchvision(study.fixed(a, c) for a in study.arms for c in study.conditions)
+    return study
+
+
+class Session:
+    """One session of one study, from wherever it stands to its report."""
+
+    def __init__(
+        self,
+        study: Study,
+        folder: Folder,
+        tracker: Tracker,
+        console: Console,
+        session: int,
+        address: str | None,
+        storage: str,
+    ) -> None:
+        self.study, self.folder, self.tracker, self.console = study, folder, tracker, console
+        self.session, self.address, self.storage = session, address, storage
+        self.ledger = Ledger(folder.path)
+        self.share: Any = None
+
+    def run(self) -> int:
+        try:
+            winners = self._search()
+            self._write_tables(winners)
+            self._confirm(winners)
+        except BaseException:
+            with contextlib.suppress(Exception):  # the reason for stopping is what matters
+                self._write_tables(self.folder.winners() or {})
+            raise
+        self._write_tables(winners)
+        return self._report()
+
+    def _search(self) -> dict[str, Settings | None]:
+        """The winners, from the folder if the search has ended before."""
+        if self.study.search is None:
+            return {arm: {} for arm in self.study.arms}
+        frozen = self.folder.winners()
+        if frozen is not None:
+            self.tracker.phase("search", params=self._params())
+            self.tracker.backfill(self.ledger.all("search"))
+            self.tracker.phase("search", params={}, done=True)
+            return frozen
+        from study.phases.search import SearchSource
+
+        source = SearchSource(self.study, self.folder.path, self.ledger, slots=self._slots())
+        for caveat in source.caveats():
+            self.console.print(f"note: {caveat}", markup=False)
+        self._execute("search", source, source.planned())
+        rechecks = source.recheck_jobs()
+        if rechecks:
+            self._execute("recheck", ConfirmSource(rechecks, self.ledger), _per_arm(rechecks))
+            self.tracker.phase("recheck", params={}, done=True)
+        winners = source.winners()
+        self.folder.freeze(winners)
+        self.tracker.phase("search", params={}, done=True)
+        for arm in (arm for arm, found in winners.items() if found is None):
+            self.console.print(f"{arm}: no trial of its search finished", style="bold red")
+        return winners
+
+    def _confirm(self, winners: Mapping[str, Settings | None]) -> None:
+        jobs = confirmation_jobs(self.study, winners, self.folder.path)
+        self._execute("confirm", ConfirmSource(jobs, self.ledger), _per_arm(jobs))
+        self.tracker.phase("confirm", params={}, done=True)
+
+    def _execute(self, phase: str, source: Any, planned: Mapping[str, int]) -> None:
+        self.tracker.phase(phase, params=self._params())
+        earlier = list(self.ledger.all(phase))
+        self.tracker.backfill(earlier)
+        if not source.remaining():
+            return
+        from study.execution.ray_tune import execute
+
+        title = {"confirm": "confirmation"}.get(phase, phase)
+        metric = self.study.search.metric if self.study.search else "val/knn_top1"
+        self._slots()
+        display = Display(title, planned, metric=metric, console=self.console)
+        for ending in earlier:
+            display.earlier(ending)
+        with display:
+            execute(
+                source,
+                share=self.share,
+                folder=self.folder.path,
+                session=f"session-{self.session:03d}-{phase}",
+                retries=self.study.resources.retries,
+                monitors=(display, self.tracker),
+            )
+
+    def _slots(self) -> int:
+        """Start Ray when the first job is about to run, not to write a report again."""
+        if self.share is None:
+            from study.execution.ray_cluster import start_ray
+            from study.execution.resources import share
+
+            start_ray(self.address)
+            self.share = share(self.study.resources)
+            if self.share.gpus and self.study.resources.gpus == "auto":
+                self.share = share(self.study.resources, together=self._together())
+            self.console.print(f"{self.study.name}: {self.share}", markup=False)
+        return self.share.slots
+
+    def _together(self) -> int:
+        """Trainings per card, which `gpus: auto` leaves open."""
+        from study.execution.gpu_sharing.bench import bench
+        from study.execution.gpu_sharing.packing import trainings_per_card
+
+        return trainings_per_card(
+            self.study,
+            self.folder.path,
+            open_bench=functools.partial(bench, self.study.resources.cpus),
+            say=functools.partial(self.console.print, markup=False),
+        )
+
+    def _params(self) -> dict[str, Any]:
+        search = self.study.search
+        return {
+            "arms": ", ".join(self.study.arms),
+            "conditions": ", ".join(self.study.conditions),
+            "confirm.seeds": self.study.confirm.seed_list,
+            "search.trials_per_arm": search.trials_per_arm if search else 0,
+            "margin": self.study.margin,
+            "alpha": self.study.alpha,
+        } | {f"trial.{name}": value for name, value in self.study.trial.items()}
+
+    def _report(self) -> int:
+        return close_study(self.folder, self.tracker, self.console, storage=self.storage)
+
+    def _write_tables(self, winners: Mapping[str, Settings | None]) -> None:
+        write_tables(self.folder, self.study, winners, self.tracker.flush())
+        self._note_place()
+
+    def _note_place(self) -> None:
+        """Where MLflow has the runs, for the report's links; once unless it changes."""
+        noted = [entry["mlflow"] for entry in self.folder.session_log() if "mlflow" in entry]
+        place = self.tracker.place()
+        if place and place != (noted[-1] if noted else None):
+            self.folder.note_session(mlflow=place)
+
+
+def _per_arm(jobs: Sequence[Job]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for job in jobs:
+        counts[job.arm] = counts.get(job.arm, 0) + 1
+    return counts

@@ -1,0 +1,88 @@
+"""How does a study file, a profile and `--set` become one checked study?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path as FilePath
+
+import yaml
+
+from study.design.study import Study
+from study.errors import Fault, StudyError, listing
+from study.spec import settings_checks, study_checks, yaml_document
+from study.spec.build import build, keys_at, kind_of, name_faults, spec_error
+from study.spec.overrides import (
+    apply_override,
+    apply_profile,
+    cross_grids,
+    replace_epochs_by_budget,
+)
+
+
+def load_study(
+    file: str | os.PathLike[str],
+    *,
+    profile: str | None = None,
+    overrides: Sequence[str] = (),
+    name: str | None = None,
+    data: bool = True,
+) -> Study:
+    """Read, resolve and check a study.
+
+    Args:
+        file: the YAML file.
+        profile: one of its `profiles`, laid over the rest.
+        overrides: `KEY=VALUE` with a dotted key and a YAML value, laid over both.
+        name: instead of the file's `name`.
+        data: look at the datasets too (this fills their cache).
+
+    Raises:
+        SpecError: lists every fault that was found, with its place.
+        StudyError: the file cannot be read.
+    """
+    document = _read(FilePath(file))
+    faults = list(document.faults)
+    if not isinstance(document.data, dict):
+        message = f"the file holds {kind_of(document.data)}, not a study"
+        raise spec_error(
+            [Fault((), message, "a mapping with the keys " + listing(keys_at(())))], document
+        )
+    faults += apply_profile(document, profile)
+    for override in overrides:
+        faults += apply_override(document, override)
+    if name is not None:
+        document.data["name"] = name
+        document.places[("name",)] = "--name"
+    faults += cross_grids(document)
+    replace_epochs_by_budget(document)
+    study, shape_faults = build(document.data)
+    faults += shape_faults
+    faults += name_faults(document.data)
+    if study is None or faults:
+        faults += settings_checks.settings_faults(document.data)
+    else:
+        faults += study_checks.study_faults(study, data=data)
+    if faults:
+        raise spec_error(faults, document)
+    assert study is not None
+    return study
+
+
+def _read(file: FilePath) -> yaml_document.Document:
+    try:
+        return yaml_document.read(file, str(file))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise StudyError(
+            f"{file}:{line}: not valid YAML: {error.problem or error.context}\n"
+            "  allowed: YAML as in search_spaces/pos.yaml\n"
+            "  try: look at the indentation, quotes and colons of this line and the one before"
+        ) from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        here = sorted(str(found) for found in FilePath("search_spaces").glob("*.yaml"))
+        raise StudyError(
+            f"{file}: cannot be read as a study: {reason}\n"
+            f"  allowed: the path of a YAML file{': ' + listing(here) if here else ''}"
+        ) from None

@@ -1,0 +1,176 @@
+"""The writer of MLflow runs. Lives in the tracker's thread."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from study.records.job import Job, Record
+from study.records.ledger import Ending
+from study.tracking.mlflow_address import browse_command, browse_url, tracking_uri
+
+KEY_TAG = "study.key"
+_STATUS = {"finished": "FINISHED", "stopped": "FINISHED", "diverged": "FAILED", "failed": "FAILED"}
+_VALUE_LIMIT = 500  # characters of a parameter shown in the UI
+
+
+class MlflowWriter:
+    """MLflow's client, and what has been written so far. Lives in the tracker's thread."""
+
+    def __init__(self, name: str, tags: dict[str, str], ids: dict[str, str]) -> None:
+        # Imported here, in the tracker's thread: it takes seconds that Ray's start can use.
+        import mlflow
+        from mlflow.entities import Metric, Param, RunTag
+
+        for noisy in ("mlflow", "alembic"):
+            logging.getLogger(noisy).setLevel(logging.WARNING)
+        mlflow.set_tracking_uri(tracking_uri())
+        self._Metric, self._Param, self._RunTag = Metric, Param, RunTag
+        self._tags, self._ids = tags, ids
+        with _alone():
+            self._client = mlflow.MlflowClient()
+            self._experiment = self._open_experiment(name)
+        self._pending: dict[str, list[Any]] = {}
+        self._logged: dict[str, int] = {}  # last epoch written, by key
+        self._names: dict[str, set[str]] = {}  # metrics written, by key
+        self._find_runs()
+
+    def _open_experiment(self, name: str) -> str:
+        found = self._client.get_experiment_by_name(name)
+        if found is not None:
+            if found.lifecycle_stage == "deleted":
+                self._client.restore_experiment(found.experiment_id)
+            return str(found.experiment_id)
+        local = tracking_uri().startswith("sqlite:")
+        place = (Path.cwd() / "mlruns" / name).as_uri() if local else None
+        kind = {"mlflow.experimentKind": "custom_model_development"}  # opens on trainings
+        return str(self._client.create_experiment(name, artifact_location=place, tags=kind))
+
+    def _find_runs(self) -> None:
+        token: str | None = ""
+        while token is not None:
+            page = self._client.search_runs([self._experiment], max_results=1000,
+                                            page_token=token or None)  # fmt: skip
+            for run in page:
+                key = run.data.tags.get(KEY_TAG)
+                # A study of the same name in another folder has runs of its own.
+                if key and run.data.tags.get("study.id") == self._tags["study.id"]:
+                    self._ids[key] = run.info.run_id
+                    self._names[key] = set(run.data.metrics)
+                    if "views" in run.data.metrics:
+                        history = self._client.get_metric_history(run.info.run_id, "views")
+                        self._logged[key] = max(point.step for point in history)
+            token = page.token or None
+
+    def place(self) -> dict[str, str]:
+        url = browse_url()
+        # A database's address may hold a password: of those only a file's is repeated.
+        command = browse_command() if tracking_uri().startswith("sqlite:") else None
+        found = {"experiment": self._experiment, "url": url, "command": command}
+        return {name: value for name, value in found.items() if value}
+
+    def phase(self, phase: str, params: Mapping[str, Any], *, done: bool) -> None:
+        run_id = self._run(phase, phase, parent=None, params=params)
+        if done:
+            self._client.set_terminated(run_id, "FINISHED")
+
+    def open(self, job: Job) -> None:
+        condition = f" · {job.condition} · seed {job.seed}"
+        name = job.arm + (f" · trial {job.number}" if job.phase == "search" else condition)
+        fixed = {"phase": job.phase, "arm": job.arm, "condition": job.condition, "seed": job.seed}
+        parent = self._ids.get(job.phase)
+        run_id = self._run(job.key, name, parent=parent, params=fixed | job.config)
+        self._client.update_run(run_id, status="RUNNING")
+
+    def add(self, key: str, records: Sequence[Record]) -> None:
+        last = self._logged.get(key, -1)
+        for record in records:
+            if record.epoch > last:
+                self._add(key, record.epoch, record.metrics)
+                self._logged[key] = record.epoch
+
+    def _add(self, key: str, epoch: int, metrics: Mapping[str, float]) -> None:
+        now = int(time.time() * 1000)
+        self._pending.setdefault(key, []).extend(
+            self._Metric(name, value, now, epoch) for name, value in metrics.items()
+        )
+        self._names.setdefault(key, set()).update(metrics)
+
+    def end(self, ending: Ending) -> None:
+        key = ending.job.key
+        if ending.records:
+            # A training restarted under a budget of seconds may end at an epoch that is written
+            # already: its final figures are not.
+            last, names = ending.records[-1], self._names.get(key, set())
+            self._add(key, last.epoch, {n: v for n, v in last.metrics.items() if n not in names})
+        self._write(key)
+        self._client.set_tag(self._ids[key], "outcome", ending.outcome)
+        if ending.failure:
+            self._client.set_tag(self._ids[key], "failure", ending.failure[-4000:])
+        if ending.job.retried:
+            self._client.set_tag(self._ids[key], "retried", ending.job.retried)
+        self._client.set_terminated(self._ids[key], _STATUS[ending.outcome])
+
+    def backfill(self, ending: Ending) -> None:
+        key = ending.job.key
+        if key in self._ids and self._client.get_run(self._ids[key]).data.tags.get("outcome"):
+            return
+        self.open(ending.job)
+        self.add(key, ending.records)
+        self.end(ending)
+
+    def tag(self, phase: str, tags: Mapping[str, str]) -> None:
+        for name, value in tags.items():
+            self._client.set_tag(self._ids[phase], name, value)
+
+    def artifacts(self, phase: str, path: Path, below: str | None) -> None:
+        if path.is_dir():
+            self._client.log_artifacts(self._ids[phase], str(path), below)
+        else:
+            self._client.log_artifact(self._ids[phase], str(path), below)
+
+    def flush(self) -> None:
+        for key in list(self._pending):
+            self._write(key)
+
+    def _write(self, key: str) -> None:
+        metrics = self._pending.pop(key, [])
+        for start in range(0, len(metrics), 1000):  # the server's limit for a batch
+            self._client.log_batch(self._ids[key], metrics=metrics[start : start + 1000])
+
+    def _run(self, key: str, name: str, *, parent: str | None, params: Mapping[str, Any]) -> str:
+        if key in self._ids:
+            return self._ids[key]
+        tags = self._tags | {KEY_TAG: key, "mlflow.runName": name}
+        if parent:
+            tags["mlflow.parentRunId"] = parent
+        run = self._client.create_run(self._experiment, run_name=name, tags=tags)
+        self._ids[key] = run.info.run_id
+        values = [self._Param(k, str(v)[:_VALUE_LIMIT]) for k, v in params.items()]
+        self._client.log_batch(run.info.run_id, params=values)
+        return self._ids[key]
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """One process at a time in this folder: two that create `mlflow.db` at once break it."""
+    if not tracking_uri().startswith("sqlite:"):
+        yield
+        return
+    folder = os.open(Path.cwd(), os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__

@@ -1,0 +1,89 @@
+"""Is every fault of a declared claim found, with what is allowed and what to try?"""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.errors import TableError
+from analysis.inputs.claim_checks import check_claims
+from analysis.inputs.plan import read_plan
+
+PLAN = {
+    "arms": {"contrastive": {}, "debiased_pos": {}},
+    "conditions": {"clean": {}, "blurred": {}},
+    "trial": {"epochs": 12},
+    "confirm": {"seeds": [1, 2], "metrics": ["test/knn_top1", "test/linear_top1"]},
+}
+GOOD = {"id": "F1", "better": "debiased_pos", "than": "contrastive", "metric": "test/knn_top1"}
+HURT = {"id": "F3", "less_hurt": "debiased_pos", "than": "contrastive", "metric": "test/knn_top1",
+        "from": "clean", "to": "blurred"}  # fmt: skip
+
+
+def faults(*claims, **plan):
+    return check_claims(PLAN | {"claims": list(claims)} | plan)
+
+
+def test_sound_claims_have_no_faults():
+    curve = GOOD | {"id": "F2", "metric": "auc(val/knn_top1, epochs 1-4)", "under": "blurred"}
+    same = {"id": "E", "equivalent": "debiased_pos", "to": "contrastive", "metric": "test/knn_top1"}
+    assert faults(GOOD, curve, HURT, same, margin=0.01) == []
+
+
+@pytest.mark.parametrize(
+    ("claim", "path", "what", "try_"),
+    [
+        (GOOD | {"better": "debiased_poss"}, "better", "no arm", "better: debiased_pos"),
+        (GOOD | {"than": "debiased_pos"}, "than", "itself", "contrastive"),
+        (GOOD | {"under": "clear"}, "under", "no condition", "under: clean"),
+        (GOOD | {"metric": "test/knn_top2"}, "metric", "confirm.metrics", "test/knn_top1"),
+        (GOOD | {"metric": "auc(val/knn_top1)"}, "metric", "is no metric", "epochs 1-4"),
+        (GOOD | {"metric": "auc(val/knn_top1, epochs 4-1)"}, "metric", "is no metric", "epochs"),
+        (GOOD | {"metric": "auc(val/knn_top1, epochs 1-40)"}, "metric", "epoch 40", "1-12"),
+        (GOOD | {"metric": "auc(test/knn_top1, epochs 1-4)"}, "metric", "once per run", "auc(val"),
+        (GOOD | {"undr": "clean"}, "undr", "unknown key", "under"),
+        (HURT | {"to": "clean"}, "to", "same condition", "blurred"),
+    ],
+)
+def test_fault_of_one_claim(claim, path, what, try_):
+    (found,) = faults(claim)
+    assert found[0] == ("claims", 0, path)
+    assert what in found[1]
+    assert found[2]
+    assert try_ in found[3]
+
+
+def test_faults_of_all_claims_are_found_together():
+    found = faults(GOOD, GOOD, {"bettr": "a", "than": "b"}, 5, {"id": "X", "better": "contrastive"})
+    texts = [fault[1] for fault in found]
+    assert any("id F1 is claim 1's already" in text for text in texts)
+    assert any("says nothing" in text for text in texts)
+    assert any("the claim is 5" in text for text in texts)
+    assert {"the claim has no than", "the claim has no metric"} <= set(texts)
+
+
+def test_equivalence_without_a_margin_is_refused():
+    claim = {"id": "E", "equivalent": "debiased_pos", "to": "contrastive",
+             "metric": "test/knn_top1"}  # fmt: skip
+    assert "needs a margin" in faults(claim)[0][1]
+
+
+@pytest.mark.parametrize(
+    ("plan", "match"),
+    [
+        ("a: [1", "does not parse"),
+        ("- 1", "no mapping"),
+        ("claims: [{better: a}]", "claims are faulty"),
+        ("alpha: 5", "alpha is 5"),
+        ("margin: -1", "margin is -1"),
+    ],
+)
+def test_a_plan_that_cannot_be_used_says_why(tmp_path, plan, match):
+    file = tmp_path / "study.yaml"
+    file.write_text(plan)
+    with pytest.raises(TableError, match=match):
+        read_plan(file)
+
+
+def test_a_missing_plan_says_where_it_was_looked_for(tmp_path):
+    with pytest.raises(TableError, match=r"gone\.yaml: the plan is not there"):
+        read_plan(tmp_path / "gone.yaml")

@@ -1,0 +1,54 @@
+"""Are FLOPs a cost and not a result, and is a budget of views no unequal contest?"""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+
+from analysis.report import analyse
+from analysis.sections.ledger import budget_warnings, ledger
+from analysis.tables.table import cost
+
+
+def runs(budgets: dict[str, dict | None]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"phase": "confirm", "arm": arm, "condition": "default", "seed": seed, "trial": None,
+         "status": "finished", "epochs": epochs, "planned_epochs": epochs, "seconds": 1.0,
+         "config": json.dumps({"budget": budget})}
+        for (arm, budget), epochs in zip(budgets.items(), (8, 3), strict=True)
+        for seed in (1, 2)
+    )  # fmt: skip
+
+
+def test_equal_views_are_equal_budgets_though_epochs_differ():
+    views = {"views": 3000}
+    assert budget_warnings(ledger(runs({"one": views, "four": views}))) == []
+    told = budget_warnings(ledger(runs({"one": None, "four": None})))
+    assert any("planned confirmation epochs" in line for line in told)
+    mixed = budget_warnings(ledger(runs({"one": views, "four": None})))
+    assert any("planned confirmation epochs" in line for line in mixed)
+    without = ledger(runs({"one": views, "four": views}).drop(columns="config"))
+    assert len(budget_warnings(without)) == len(told)
+
+
+def test_flops_are_a_cost_beside_views(tmp_path):
+    rows = [
+        (arm, "default", seed, epoch, metric, value)
+        for arm, per_epoch in (("a", 1e12), ("b", 2.5e12))
+        for seed in range(1, 7)
+        for epoch in (0, 1, 2)
+        for metric, value in (
+            ("val/knn_top1", 0.1 * epoch + 0.01 * seed), ("flops", per_epoch * epoch),
+            ("views", 100.0 * epoch),
+        )
+    ] + [(arm, "default", seed, None, "test/knn_top1", 0.5 + 0.01 * seed)
+         for arm in "ab" for seed in range(1, 7)]  # fmt: skip
+    file = tmp_path / "results.csv"
+    columns = ["arm", "condition", "seed", "epoch", "metric", "value"]
+    pd.DataFrame(rows, columns=columns).to_csv(file, index=False)
+    report = analyse(file)
+    spent = {r["arm"]: r["cost"] for r in report["cost"]["trade_off"] if r["unit"] == "flops"}
+    assert spent == {"a": 2e12, "b": 5e12}
+    assert "flops" not in str(report["curves"])
+    assert cost(5e12) == "5.00e+12"

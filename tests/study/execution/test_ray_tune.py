@@ -1,0 +1,256 @@
+"""Does what runs the jobs pass on everything once, and survive workers that die?"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from contrastive.config import TrainConfig
+from study.design.study import Resources
+from study.execution.in_process import execute_here
+from study.execution.ray_cluster import start_ray
+from study.execution.ray_tune import execute
+from study.execution.resources import Share, share
+from study.records.job import Job, Record, work
+from study.records.ledger import Ledger
+
+CONFIG = {"dataset": "digits", "train_limit": 100, "batch_size": 20}
+
+
+def job(folder: Path, arm: str, number: int, **settings) -> Job:
+    return Job(
+        phase="search", arm=arm, condition="clean", seed=1, number=number,
+        folder=str(folder), decide_at=(1, 2),
+        **work(TrainConfig(**(CONFIG | {"epochs": 3} | settings))),
+    )  # fmt: skip
+
+
+class Listed:
+    """A source that hands out given jobs, stops some at epoch 2, and notes everything."""
+
+    def __init__(self, jobs: list[Job], stop: set[str] = frozenset()) -> None:
+        self.waiting, self.stop = list(jobs), stop
+        self.epochs: dict[str, list[int]] = {j.key: [] for j in jobs}
+        self.endings = {}
+
+    def remaining(self) -> int:
+        return len(self.waiting)
+
+    def next(self) -> Job | None:
+        return self.waiting.pop(0) if self.waiting else None
+
+    def on_records(self, job: Job, records) -> bool:
+        self.epochs[job.key] += [record.epoch for record in records]
+        return job.key in self.stop and records[-1].epoch == 2
+
+    def on_end(self, ending) -> None:
+        assert ending.job.key not in self.endings
+        self.endings[ending.job.key] = ending
+
+
+def check(source: Listed) -> None:
+    """What must hold however the jobs were executed."""
+    a, b, c = (source.endings[f"search/{arm}/0000"] for arm in "abc")
+    assert source.epochs[a.job.key] == [0, 1, 2, 3]
+    assert a.outcome == "finished"
+    assert source.epochs[b.job.key] == [0, 1, 2]
+    assert (b.outcome, b.epochs) == ("stopped", 2)
+    assert c.outcome == "diverged"
+    assert "not finite in epoch 1" in c.failure
+
+
+def three(folder: Path) -> Listed:
+    jobs = [job(folder, "a", 0), job(folder, "b", 0), job(folder, "c", 0, learning_rate=1e30)]
+    return Listed(jobs, stop={"search/b/0000"})
+
+
+def test_in_this_process(tmp_path):
+    source = three(tmp_path)
+    execute_here(source)
+    check(source)
+
+
+@pytest.mark.parametrize("final", [4, 6])
+def test_a_restarted_training_that_ends_by_the_clock_before_what_was_told_keeps_its_test(
+    tmp_path, final: int
+):
+    """The first worker told epochs 0 to 6 and died; the second goes on from 2, and is slower."""
+
+    def told(epoch: int, **more: float) -> dict:
+        return Record(epoch, {"val/knn_top1": 0.1 * epoch} | more, {}).plain()
+
+    def work(data, report, **_) -> None:
+        report({"records": [told(epoch) for epoch in range(7)], "outcome": None})
+        report({"records": [told(epoch) for epoch in range(4)], "outcome": None})
+        last = told(final, **{"test/knn_top1": 0.5})
+        report({"records": [last], "outcome": "finished", "failure": ""})
+
+    timed = job(tmp_path, "a", 0, epochs=50, budget={"seconds": 5.0})
+    source = Listed([timed])
+    execute_here(source, work=work)
+    ending = source.endings[timed.key]
+    assert ending.outcome == "finished"
+    assert [record.epoch for record in ending.records] == list(range(final + 1))
+    assert ending.last("test/knn_top1") == 0.5
+    assert source.epochs[timed.key] == list(range(7))  # no epoch is told twice
+
+
+@pytest.fixture(scope="module")
+def ray():
+    import ray
+
+    start_ray(None)
+    yield ray
+    ray.shutdown()
+
+
+SHARE = Share(cpus=1, gpus=0.0, slots=2)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_under_ray(ray, tmp_path):
+    source = three(tmp_path)
+    execute(source, share=SHARE, folder=tmp_path, session="one", retries=1)
+    check(source)
+    alone = three(tmp_path)
+    execute_here(alone)
+    for key, ending in source.endings.items():
+        values = [{k: v for k, v in r.metrics.items() if k != "seconds"} for r in ending.records]
+        other = alone.endings[key].records
+        assert values == [{k: v for k, v in r.metrics.items() if k != "seconds"} for r in other]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_killed_worker_is_replaced_and_no_epoch_is_told_twice(ray, tmp_path):
+    """SIGKILL to the process that trains; the job finishes all the same."""
+    long = job(tmp_path, "a", 0, epochs=60)
+    source = Listed([long])
+    killed = []
+
+    def kill() -> None:
+        while len(source.epochs[long.key]) < 3:
+            time.sleep(0.02)
+        for pid in workers():
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    execute(source, share=SHARE, folder=tmp_path, session="two", retries=2)
+    thread.join()
+    assert killed
+    assert source.endings[long.key].outcome == "finished"
+    assert source.epochs[long.key] == list(range(61))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_worker_that_always_dies_is_a_failed_job_and_not_a_failed_study(ray, tmp_path):
+    doomed, fine = job(tmp_path, "a", 0, epochs=4000), job(tmp_path, "b", 0)
+    source = Listed([doomed, fine])
+    stop = threading.Event()
+
+    def kill() -> None:
+        while not stop.wait(0.2):
+            if "search/b/0000" in source.endings:
+                for pid in workers():
+                    os.kill(pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    execute(source, share=SHARE, folder=tmp_path, session="three", retries=1)
+    stop.set()
+    thread.join()
+    assert source.endings[doomed.key].outcome == "failed"
+    assert "worker" in source.endings[doomed.key].failure
+    assert source.endings[fine.key].outcome == "finished"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("at", ["on_end", "on_records", "next"])
+def test_an_error_of_the_driver_is_not_buried_by_tune(ray, tmp_path, at: str):
+    def full(*args) -> None:
+        raise OSError(28, "No space left on device")
+
+    source = Listed([job(tmp_path, "a", 0)])
+    setattr(source, at, full)
+    with pytest.raises(OSError, match="No space left"):
+        execute(source, share=SHARE, folder=tmp_path, session=at, retries=0)
+
+
+def test_an_error_of_the_driver_is_not_taken_for_the_training_s(tmp_path):
+    class Full(Listed):
+        def on_records(self, job: Job, records) -> bool:
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        execute_here(Full([job(tmp_path, "a", 0)]))
+
+
+def test_shares_follow_what_ray_has(ray):
+    cores = int(ray.cluster_resources()["CPU"])
+    assert share(Resources()) == Share(1, 0.0, cores)
+    if cores > 1:
+        assert share(Resources(cpus=cores)).slots == 1
+    from study.errors import StudyError
+
+    with pytest.raises(StudyError, match=r"resources\.cpus=1"):
+        share(Resources(cpus=cores + 1))
+    with pytest.raises(StudyError, match="0 GPUs"):
+        share(Resources(gpus=1))
+
+
+@pytest.mark.parametrize(
+    ("have", "asked", "expected"),
+    [
+        ({"CPU": 8, "GPU": 2}, {}, Share(1, 1.0, 2)),
+        ({"CPU": 8, "GPU": 2}, {"gpus": 0.25}, Share(1, 0.25, 8)),
+        ({"CPU": 4, "GPU": 2}, {"gpus": 0.25}, Share(1, 0.25, 4)),
+        ({"CPU": 16, "GPU": 2}, {"gpus": 0.3}, Share(1, 0.3, 6)),
+        ({"CPU": 16, "GPU": 4}, {"gpus": 2}, Share(1, 2.0, 2)),
+        ({"CPU": 16, "GPU": 1}, {"gpus": 0}, Share(1, 0.0, 16)),
+    ],
+)
+def test_shares_of_gpus(monkeypatch, have, asked, expected):
+    monkeypatch.setattr("ray.cluster_resources", lambda: have)
+    assert share(Resources(**asked)) == expected
+
+
+def test_a_ledger_and_a_source_agree_on_keys(tmp_path):
+    source = three(tmp_path)
+    ledger = Ledger(tmp_path)
+    execute_here(source)
+    for ending in source.endings.values():
+        ledger.write(ending)
+    assert {e.job.key for e in ledger.all("search")} == set(source.endings)
+
+
+def workers() -> list[int]:
+    """Processes of this test's own Ray that train, without the agents whose death ends the node."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and os.getpid() in ancestors(int(entry.name)):
+            try:
+                title = (entry / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if title.startswith("ray::ImplicitFunc"):
+                found.append(int(entry.name))
+    return found
+
+
+def ancestors(pid: int) -> list[int]:
+    """Parents of a process: others on this machine may be training too, and are left alone."""
+    found = []
+    while pid > 1:
+        try:
+            status = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            break
+        pid = int(status.rpartition(")")[2].split()[1])  # after the name, which may hold spaces
+        found.append(pid)
+    return found
