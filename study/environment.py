@@ -1,17 +1,15 @@
-"""Which environment variables keep Ray, MLflow and PyTorch quiet, private and on their cores?
+"""The environment: variables that keep Ray, MLflow and PyTorch quiet and private; GPUs; the cache.
 
-Imported before any of them: they read these when they are imported.
+Imported before any of them: they read the variables when they are imported.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from collections.abc import Iterable, Mapping
-from typing import Any
+from pathlib import Path
 
-from study.errors import StudyError
+from platformdirs import user_cache_path
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -42,30 +40,19 @@ def quieten() -> None:
         os.environ.setdefault(name, value)
 
 
-def check_torchvision(trainings: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse to start if a training needs torchvision and it does not match torch.
-
-    Raises:
-        StudyError: says so in one line; such a pair fails with a bewildering traceback otherwise.
-    """
-    if not any(str(t.get("encoder", "")).startswith("resnet") for t in trainings):
-        return
-    # In a process of its own: the driver does without PyTorch's 400 MB.
-    tried = subprocess.run(
-        [sys.executable, "-c", "import torchvision"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    if tried.returncode:
-        raise StudyError(
-            f"torch and torchvision do not match ({_message(tried.stderr)}); "
-            "try: pip install --force-reinstall torch torchvision -c constraints.txt"
-        )
+def gpu_names() -> list[str]:
+    """The GPUs that this process may use, asked of their driver's tool: PyTorch costs 400 MB."""
+    ask = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        printed = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    names = [line.strip() for line in printed.splitlines() if line.strip()]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return names if visible is None else names[: len([v for v in visible.split(",") if v.strip()])]
 
 
-def _message(traceback: str) -> str:
-    """The text of the error that a traceback ends with."""
-    last = traceback.strip().splitlines()[-1:] or ["no reason given"]
-    return last[0].partition(": ")[2] or last[0]
+def cache_root() -> Path:
+    """The folder of what can be made again: $CONTRASTIVE_CACHE, else the user's own."""
+    chosen = os.environ.get("CONTRASTIVE_CACHE")
+    return Path(chosen).expanduser().absolute() if chosen else user_cache_path("contrastive-study")

@@ -1,10 +1,12 @@
-"""How is a user's mistake told: what, where, what is allowed, what to do?"""
+"""Errors that users see, and exit codes: what happened, where, what is allowed, what to do."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 Path = tuple[str | int, ...]
 
@@ -20,11 +22,11 @@ class Fault:
 
 
 class StudyError(Exception):
-    """The user's input or the state of the folder forbids going on: exit code 2, no traceback."""
+    """The user's input or the state of the folder forbids this: exit code 2, no traceback."""
 
 
 class Paused(Exception):
-    """The study cannot go on as things are, but can be resumed: exit code 1, no traceback."""
+    """The study cannot continue as things are, but can be resumed: exit code 1, no traceback."""
 
 
 class SpecError(StudyError):
@@ -59,4 +61,11 @@ def listing(names: Iterable[object]) -> str:
     return ", ".join(str(name) for name in names)
 
 
-DONE, FAILED = 0, 1
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, or its type where it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def last_line(traceback: str) -> str:
+    """The error that a traceback ends with."""
+    return (traceback.strip().splitlines() or ["unknown"])[-1]

@@ -1,4 +1,4 @@
-"""How do search, confirmation and report follow each other in one study?"""
+"""A session: one command's work on a study, from search to confirmation to report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 from rich.console import Console
 
 from study.design.study import Settings, Study
-from study.environment import check_torchvision
 from study.errors import DONE, StudyError
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
 from study.planning.identical import identical_lines
@@ -105,7 +104,11 @@ def _session(
 
 def _load(args: argparse.Namespace) -> Study:
     study = load_study(args.spec, profile=args.profile, overrides=args.overrides, name=args.name)
-    check_torchvision(study.fixed(a, c) for a in study.arms for c in study.conditions)
+    trainings = [study.fixed(arm, c) for arm in study.arms for c in study.conditions]
+    try:
+        study.trains.check_environment(trainings)
+    except ValueError as error:
+        raise StudyError(str(error)) from None
     return study
 
 
@@ -157,7 +160,11 @@ class Session:
         self._execute("search", source, source.planned())
         rechecks = source.recheck_jobs()
         if rechecks:
-            self._execute("recheck", ConfirmSource(rechecks, self.ledger), _per_arm(rechecks))
+            self._execute(
+                "recheck",
+                ConfirmSource(rechecks, self.ledger, self.study.trains),
+                _per_arm(rechecks),
+            )
             self.tracker.phase("recheck", params={}, done=True)
         winners = source.winners()
         self.folder.freeze(winners)
@@ -168,7 +175,9 @@ class Session:
 
     def _confirm(self, winners: Mapping[str, Settings | None]) -> None:
         jobs = confirmation_jobs(self.study, winners, self.folder.path)
-        self._execute("confirm", ConfirmSource(jobs, self.ledger), _per_arm(jobs))
+        self._execute(
+            "confirm", ConfirmSource(jobs, self.ledger, self.study.trains), _per_arm(jobs)
+        )
         self.tracker.phase("confirm", params={}, done=True)
 
     def _execute(self, phase: str, source: Any, planned: Mapping[str, int]) -> None:
@@ -180,9 +189,10 @@ class Session:
         from study.execution.ray_tune import execute
 
         title = {"confirm": "confirmation"}.get(phase, phase)
-        metric = self.study.search.metric if self.study.search else "val/knn_top1"
+        metric = self.study.shown_metric
         self._slots()
-        display = Display(title, planned, metric=metric, console=self.console)
+        better = self.study.better(metric)
+        display = Display(title, planned, metric=metric, better=better, console=self.console)
         for ending in earlier:
             display.earlier(ending)
         with display:
@@ -201,7 +211,7 @@ class Session:
             from study.execution.ray_cluster import start_ray
             from study.execution.resources import share
 
-            start_ray(self.address)
+            start_ray(self.address, self.study)
             self.share = share(self.study.resources)
             if self.share.gpus and self.study.resources.gpus == "auto":
                 self.share = share(self.study.resources, together=self._together())

@@ -16,7 +16,7 @@ FOLDERS = sorted({file.parent for file in FILES})
 FORBIDDEN = {
     "contrastive": {"study", "analysis", "ray", "optuna", "mlflow", "yaml"},
     "analysis": {"study", "contrastive", "ray", "optuna", "mlflow", "torch"},
-    "study": set(),
+    "study": {"contrastive", "torch"},
 }
 ROOMS = {"ray": "study/execution/", "mlflow": "study/tracking/"}
 MOST_LEVELS = {"study": 8, "analysis": 8, "contrastive": 9}

@@ -12,14 +12,16 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     field_serializer,
     field_validator,
     model_validator,
 )
 
+from study.workload import Settings, Workload, load_object, load_workload
+
 SEARCH_SEED = 0  # of all search trials, unless the study names another
 
-Settings = dict[str, Any]  # of TrainConfig, by name
 Sampler = Literal["tpe", "random", "qmc", "gp", "nsga2", "grid"]
 SAMPLERS: tuple[str, ...] = get_args(Sampler)
 
@@ -33,8 +35,8 @@ class _Model(BaseModel):
 class Parameter(_Model):
     """One dimension of the search space: a range or a list of choices."""
 
-    low: float | None = None
-    high: float | None = None
+    low: int | float | None = None
+    high: int | float | None = None
     log: bool = False
     step: Annotated[float, Field(gt=0)] | None = None
     choices: list[Any] | None = None
@@ -79,6 +81,19 @@ class Parameter(_Model):
     def _on_grid(self, value: float) -> bool:
         steps = (value - self.low) / self.step
         return abs(steps - round(steps)) < 1e-6
+
+
+class Metric(_Model):
+    """What a reported figure is.
+
+    `better` gives the sign of every difference. `unit: fraction` is a number in [0, 1], shown in
+    per cent; any other unit stands behind the number. A `cost` is not what a method is for: no
+    winner is chosen by it alone.
+    """
+
+    better: Literal["higher", "lower"]
+    unit: str = ""
+    kind: Literal["quality", "cost"] = "quality"
 
 
 class EarlyStopping(_Model):
@@ -138,7 +153,7 @@ class Search(_Model):
     sampler: Sampler = "tpe"
     early_stopping: EarlyStopping | Literal["none"] = "none"
     # One, or a list: the first decides who wins, the others, costs, shape what is drawn.
-    metrics: Annotated[list[str], Field(min_length=1, alias="metric")] = ["val/knn_top1"]
+    metrics: Annotated[list[str], Field(min_length=1, alias="metric")]
     smooth_epochs: Annotated[int, Field(ge=1)] = 1  # judged by the mean of the last so many
     rechecks: Rechecks | None = None
     budget: Budget | None = None
@@ -175,11 +190,7 @@ class Confirm(_Model):
     """The confirmation phase: fresh seeds, shared by all arms and conditions."""
 
     seeds: Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]]
-    metrics: Annotated[list[str], Field(min_length=1)] = [
-        "test/knn_top1",
-        "test/linear_top1",
-        "test/linear_top5",
-    ]
+    metrics: Annotated[list[str], Field(min_length=1)]
 
     @property
     def seed_list(self) -> list[int]:
@@ -200,6 +211,9 @@ class Study(_Model):
 
     name: str
     question: str = ""
+    workload: str = "contrastive"
+    beside: str = ""  # folder of the study file, where modules of the user's own are looked for
+    metrics: dict[str, Metric] = {}  # all that the workload reports
     trial: Settings = {}
     arms: Annotated[dict[str, Settings], Field(min_length=1)]
     conditions: Annotated[dict[str, Settings], Field(min_length=1)] = {"default": {}}
@@ -213,6 +227,61 @@ class Study(_Model):
     looks: Annotated[int, Field(ge=1)] = 1  # planned looks at the results, the last included
     resources: Resources = Resources()
 
+    _workload: Workload | None = PrivateAttr(None)
+    _arms: Any = PrivateAttr(None)  # of `study.design.arms`
+
+    def bind(self, workload: Workload) -> Study:
+        """This study, with its workload at hand."""
+        self._workload = workload
+        return self
+
+    @property
+    def trains(self) -> Workload:
+        """What the study trains.
+
+        Raises:
+            SettingsError: it cannot be found or imported (any more).
+        """
+        if self._workload is None:
+            declared = {name: m.model_dump() for name, m in self.metrics.items()}
+            found = load_workload(self.workload, self.beside, declared)
+            self._workload = found.extended(self.mentioned(), self.load_part)
+        return self._workload
+
+    def load_part(self, name: str) -> Any:
+        """What `module:name` stands for in this study; raises SettingsError."""
+        return load_object(name, self.beside)
+
+    def mentioned(self) -> list[Settings]:
+        """Settings as written in trial, arms, conditions, and the choices of the search."""
+        space = self.search.space if self.search else {}
+        searched = [
+            {name: choice} for name, p in space.items() if p.choices for choice in p.choices
+        ]
+        return [self.trial, *self.arms.values(), *self.conditions.values(), *searched]
+
+    def task(self, *, required: list[str]) -> dict[str, Any]:
+        """The part of every job that says which function it calls and what that must report."""
+        own = {n: m.model_dump() for n, m in self.metrics.items()} if ":" in self.workload else {}
+        return {
+            "workload": self.workload,
+            "beside": self.beside,
+            "declared": own,
+            "required": tuple(required),
+        }
+
+    @property
+    def shown_metric(self) -> str:
+        """The metric that progress and `runs.csv` show: the search's, else a validation metric."""
+        if self.search:
+            return self.search.metric
+        names = [*self.metrics]
+        return next((n for n in names if n.startswith("val/")), self.confirm.metrics[0])
+
+    def better(self, metric: str) -> Literal["higher", "lower"]:
+        """Which way a metric is better."""
+        return self.metrics[metric].better
+
     @property
     def tuned_under(self) -> str:
         """The condition of the search phase."""
@@ -220,9 +289,9 @@ class Study(_Model):
         return named or next(iter(self.conditions))
 
     def fixed(self, arm: str, condition: str) -> Settings:
-        """What is set for a training before the search adds to it; the condition has the last word.
+        """What is set for a training before the search adds to it.
 
-        A condition is a stress put on all arms alike, so it prevails over an arm's own setting.
+        A condition is a stress put on all arms alike, so it overrides an arm's own setting.
         """
         return self.trial | self.arms[arm] | self.conditions[condition]
 

@@ -1,47 +1,71 @@
-"""Checkpoints of a training that is not finished, in the study's folder."""
+"""The checkpoint folder of an unfinished training: what its function saved, and its records."""
 
 from __future__ import annotations
 
 import contextlib
-import os
+import json
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import torch
+from study.records.job import Job, Record, record_from
 
-from contrastive.training.loop import StateError
-from study.records.job import Job, Record
+RECORDS = "records.jsonl"
 
 
-def save_checkpoint(job: Job, state: dict[str, Any], records: list[Record]) -> None:
-    file = Path(job.checkpoint)
-    scratch = file.with_suffix(".part")
-    data = {
-        "job": job.key,
-        "config": job.config,
-        "state": state,
-        "records": [r.plain() for r in records],
-    }
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(data, scratch)
-        os.replace(scratch, file)  # a reader finds the old or the new one, never half of one
-    except (OSError, RuntimeError):  # torch says "file write failed" where the disk is full
-        # Costs epochs if the worker dies, never the run. A full disk is the driver's to tell.
-        with contextlib.suppress(OSError):
-            scratch.unlink(missing_ok=True)
+class Checkpoint:
+    """The folder that a training's function may save into, with the records that it has reported.
+
+    A function that continues from what it saved reports only the epochs after that. The others are
+    found here: the driver may not have heard of them. Nothing is written before the function asks
+    for its folder.
+
+    Args:
+        job: that the folder belongs to; what another job left there is removed.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.folder = Path(job.checkpoint)
+        self._header = {"job": job.key, "config": job.config}
+        self._open = False
+
+    def load(self) -> list[Record]:
+        """The records of an earlier process; without any, the folder is emptied."""
+        try:
+            lines = (self.folder / RECORDS).read_text().splitlines()
+            if json.loads(lines[0]) != self._header:
+                raise ValueError("another training's")
+            records = [record_from(json.loads(line)) for line in _whole(lines[1:])]
+        except FileNotFoundError:
+            records = []
+        except (OSError, ValueError, KeyError, TypeError, IndexError):
+            records = []  # an unreadable checkpoint costs its epochs, never the run
+        if not records:
+            self.remove()
+        return records
+
+    def begin(self, records: Sequence[Record]) -> None:
+        """Keep records from now on, those so far included."""
+        if not self._open:
+            self._open = True
+            self._write([self._header, *(record.plain() for record in records)], "w")
+
+    def add(self, record: Record) -> None:
+        """Keep one more record, if the function has asked for its folder."""
+        if self._open:
+            self._write([record.plain()], "a")
+
+    def remove(self) -> None:
+        """Delete the folder and all that is in it."""
+        self._open = False
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write(self, lines: Sequence[object], mode: str) -> None:
+        # A full disk costs epochs if the worker dies, never the run: the driver reports it.
+        with contextlib.suppress(OSError), (self.folder / RECORDS).open(mode) as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
-def load_checkpoint(job: Job) -> tuple[dict[str, Any] | None, list[Record]]:
-    file = Path(job.checkpoint)
-    if not file.exists():
-        return None, []
-    try:
-        data = torch.load(file, weights_only=True, map_location="cpu")
-        if (data["job"], data["config"]) != (job.key, job.config):
-            raise StateError(f"{file} belongs to another training")
-        records = [Record(**record) for record in data["records"]]
-    except Exception:  # an unreadable checkpoint costs its epochs, never the run
-        file.unlink(missing_ok=True)
-        return None, []
-    return data["state"], records
+def _whole(lines: Sequence[str]) -> Sequence[str]:
+    """Without a last line that a crash has torn."""
+    return lines if not lines or lines[-1].endswith("}") else lines[:-1]

@@ -8,6 +8,7 @@ from typing import Any
 
 from study.execution.dispatcher import Dispatcher, Work, default_work
 from study.execution.protocols import Monitor, Source
+from study.workload import Stopped
 
 
 def execute_here(
@@ -23,14 +24,10 @@ def execute_here(
     """
     conductor = Dispatcher(source, monitors, threads=1, gpus=gpus)
     while (job := conductor.start("here")) is not None:
-        with contextlib.suppress(_Stopped):
+        with contextlib.suppress(Stopped):
             (work or default_work())(job.plain(), _report_here(conductor))
         conductor.raise_if_broken()  # `work` takes whatever is raised for the job's own fault
         conductor.end("here", lost=None)
-
-
-class _Stopped(Exception):
-    """Unwinds a job that the source has stopped."""
 
 
 def _report_here(conductor: Dispatcher) -> Callable[[dict[str, Any]], None]:
@@ -38,6 +35,6 @@ def _report_here(conductor: Dispatcher) -> Callable[[dict[str, Any]], None]:
         with conductor.guarded():
             stop = conductor.result("here", result)
         if stop:
-            raise _Stopped
+            raise Stopped
 
     return report

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import ray
 
+from study.design.study import Study
 from study.environment import QUIET
-from study.errors import StudyError
+from study.errors import StudyError, first_line
+
+# In the folder beside the study file, but no part of the user's code.
+_NOT_CODE = ("studies", "mlruns", "mlflow.db*", "data", "results", ".git", ".venv", "venv", "*.pt")
 
 
-def start_ray(address: str | None) -> None:
+def start_ray(address: str | None, study: Study) -> None:
     """Start Ray on this machine, or join the cluster at `address`.
+
+    Args:
+        address: of a running cluster; None: start Ray here.
+        study: whose code a cluster's workers are given.
 
     Raises:
         StudyError: no cluster answers there.
@@ -23,20 +31,21 @@ def start_ray(address: str | None) -> None:
     try:
         if address:
             _knock(address)
-            ray.init(address=address, runtime_env=_runtime_env() | _shipped(), **common)
+            environment = _runtime_env(study) | _shipped(study)
+            ray.init(address=address, runtime_env=environment, **common)
         else:
             # "local": without it Ray joins whatever cluster somebody has started on this machine.
             ray.init(
                 "local",
                 include_dashboard=False,
                 num_cpus=own_cores(),
-                runtime_env=_runtime_env(),
+                runtime_env=_runtime_env(study),
                 **common,
             )
     except (OSError, ValueError, RuntimeError) as error:
         where = f"at {address}" if address else "on this machine"
         raise StudyError(
-            f"Ray cannot be started {where}: {str(error).splitlines()[0]}\n"
+            f"Ray cannot be started {where}: {first_line(error)}\n"
             "  allowed: the address of a running cluster, e.g. 127.0.0.1:6379, or none"
         ) from None
 
@@ -49,7 +58,7 @@ def _knock(address: str) -> None:
 
 
 def own_node_alive() -> Callable[[], bool]:
-    """A question for later: does Ray's process on this machine live? Tune would wait for ever."""
+    """For later: whether Ray's process on this machine lives. Tune would wait for it forever."""
     own = ray.get_runtime_context().get_node_id()
     return lambda: any(node["NodeID"] == own and node["Alive"] for node in ray.nodes())
 
@@ -59,17 +68,26 @@ def own_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _runtime_env() -> dict[str, object]:
+def _runtime_env(study: Study) -> dict[str, object]:
     # OMP_NUM_THREADS is left to Ray: it sets the number of cores that it assigned.
     quiet = {name: value for name, value in QUIET.items() if name != "OMP_NUM_THREADS"}
-    passed = ("CONTRASTIVE_CACHE", "CONTRASTIVE_DATA")
-    return {"env_vars": quiet | {n: os.environ[n] for n in passed if n in os.environ}}
+    passed = {n: os.environ[n] for n in study.trains.environment if n in os.environ}
+    return {"env_vars": quiet | passed}
 
 
-def _shipped() -> dict[str, object]:
-    """The driver's code, which other machines may not have, or have in another version."""
-    here = Path(__file__).parents[2]
-    return {
-        "py_modules": [str(here / package) for package in ("study", "contrastive", "analysis")],
-        "excludes": ["__pycache__"],
+def _shipped(study: Study) -> dict[str, object]:
+    """The driver's code, which other machines may not have, or have in another version.
+
+    The folder beside the study file is shipped too where a function of it is trained.
+    """
+    packages = ("study", "analysis", *study.trains.packages)
+    shipped: dict[str, object] = {
+        "py_modules": _folders(packages),
+        "excludes": ["__pycache__", *(_NOT_CODE if study.beside else ())],
     }
+    return shipped | ({"working_dir": study.beside} if study.beside else {})
+
+
+def _folders(packages: Sequence[str]) -> list[str]:
+    found = (importlib.util.find_spec(package) for package in packages)
+    return [spec.submodule_search_locations[0] for spec in found if spec is not None]

@@ -1,13 +1,16 @@
-"""How does Ray Tune carry out the jobs of a phase?
+"""Execution under Ray Tune, which starts workers, gives them jobs, and restarts those that die.
 
-Tune starts, feeds and buries the workers. What runs next and what is stopped is decided by the
-phase's `Source`, whose memory is on disk; Tune's own snapshots are never read.
+What runs next and what is stopped is decided by the phase's `Source`, whose memory is on disk;
+Tune's own snapshots are never read.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,9 @@ from study.execution.protocols import Monitor, Source
 from study.execution.ray_cluster import own_node_alive
 from study.execution.resources import Share
 from study.execution.watchdog import watching
+from study.workload import Stopped
+
+STOP_WITHIN_S = 30.0  # for a function to clean up after it was stopped
 
 _RAY_DIED = (
     "Ray on this machine has died (its raylet or its head); what has finished is kept\n"
@@ -102,9 +108,29 @@ def _trainable(work: Work | None) -> Callable[[dict[str, Any]], None]:
     """What a worker runs: a plain job with Ray's report."""
 
     def trainable(config: dict[str, Any]) -> None:
-        (work or default_work())(config["job"], tune.report, threads=int(config["threads"]))
+        ended = threading.Event()
+
+        def report(result: dict[str, Any]) -> None:
+            try:
+                tune.report(result)
+            except SystemExit:  # how Tune ends the thread of a function that it has stopped
+                threading.Thread(target=_end_if_stuck, args=(ended,), daemon=True).start()
+                raise Stopped from None
+
+        try:
+            (work or default_work())(config["job"], report, threads=int(config["threads"]))
+        except Stopped:
+            sys.exit(0)
+        finally:
+            ended.set()
 
     return trainable
+
+
+def _end_if_stuck(ended: threading.Event) -> None:
+    """End this worker if a stopped function does not return: its slot is waited for."""
+    if not ended.wait(STOP_WITHIN_S):
+        os._exit(1)
 
 
 # Tune pickles searchers and stop functions, and a source holds connections. So Tune gets empty

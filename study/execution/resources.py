@@ -1,4 +1,4 @@
-"""How many trainings fit on this machine or cluster at a time, and what does each get?"""
+"""Resources: how many trainings fit on this machine or cluster at a time, and what each gets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import ray
 
 from study.design.study import Resources
+from study.environment import gpu_names
 from study.errors import StudyError
 from study.execution.ray_cluster import own_cores
 
@@ -34,9 +35,7 @@ def slots_here(resources: Resources) -> int:
     Raises:
         StudyError: not even one training fits.
     """
-    import torch  # not above: a study's driver does without its 400 MB
-
-    have = {"CPU": float(own_cores()), "GPU": float(torch.cuda.device_count())}
+    have = {"CPU": float(own_cores()), "GPU": float(len(gpu_names()))}
     return _divide(resources, have).slots
 
 

@@ -1,4 +1,4 @@
-"""What has one arm of the search tried, and what does it try next?"""
+"""One arm of the search: its Optuna study, what it has tried, and what it tries next."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from contrastive.config import TrainConfig
-from contrastive.seeds import derive
-from study.design import search_space
-from study.design.constraints import satisfied
-from study.design.length import epochs_of
-from study.design.study import Parameter, Settings, Study
-from study.phases.objectives import direction, judged
+from study.design.arms import arms_of
+from study.design.study import Parameter, Study
+from study.phases.objectives import direction, gain, judged
 from study.phases.pruners import DECLARED, pruner
 from study.phases.samplers import sampler
+from study.phases.seeds import derive
 from study.records.job import Record
 from study.records.ledger import Ending
+from study.workload import Settings
 
 REJECTED = "rejected"  # user attribute of a draw that was not tried, with the reason
 PATIENCE = 3  # draws of the sampler that may be refused in a row
@@ -36,8 +34,8 @@ _STATES = {
 class ArmSearch:
     """An arm's Optuna study: its own sampler, its own rungs, its own history.
 
-    Everything that it knows is in Optuna's storage, so that an instance made after a crash goes on
-    as the first one would have.
+    Everything that it knows is in Optuna's storage, so that an instance made after a crash
+    continues as the first one would have.
 
     Args:
         study: with a `search`.
@@ -47,22 +45,21 @@ class ArmSearch:
 
     def __init__(self, study: Study, name: str, storage: optuna.storages.BaseStorage) -> None:
         assert study.search is not None
-        self.name, self._search = name, study.search
-        self.fixed = study.fixed(name, study.tuned_under)
-        length = epochs_of(study, name, study.tuned_under)
-        assert length is not None  # `study.spec.study_checks` has looked at the data
-        self.epochs = length[1]
-        self._space = search_space.arm_space(study, name)
+        self.name, self._study, self._search = name, study, study.search
+        self.arm = arms_of(study)[name]
+        length = self.arm.length(study.tuned_under)
+        self.epochs = length[1] if length else 1  # without planned epochs nothing is stopped early
+        self._space = self.arm.space
         self._optuna = optuna.create_study(
             study_name=f"{study.name}/{name}",
             storage=storage,
-            directions=[direction(metric) for metric in self._search.metrics],
+            directions=[direction(study, metric) for metric in self._search.metrics],
             load_if_exists=True,
             pruner=pruner(self._search.pruned, self.epochs),
         )
-        points = search_space.all_points(self._space, self.fixed)
-        self._points = points and [p for p in points if self._admits(self.fixed | p)]
-        first = search_space.first_points(study, name)
+        points = self._space.points()
+        self._points = points and [p for p in points if self.arm.admits(p)]
+        first = self.arm.first
         if self._search.sampler == "grid":
             first = [p for p in map(self._on_grid, first) if p is not None]
         for point in first[: self._search.trials_per_arm]:
@@ -172,11 +169,15 @@ class ArmSearch:
     def ranking(self) -> list[FrozenTrial]:
         """Trials that reached their last epoch, the best first; of equals, the earlier one."""
         complete = self._optuna.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        return sorted(complete, key=lambda t: (-t.values[0], t.number))
+        return sorted(complete, key=lambda t: (-self.gain(t.values[0]), t.number))
+
+    def gain(self, value: float) -> float:
+        """A figure by the search's first metric, with the sign that makes larger better."""
+        return gain(self._study, self._search.metric, value)
 
     def judged(self, ending: Ending) -> list[float] | None:
         """A trial's figures by the search's metrics; None without finite ones."""
-        return judged(ending, self._search)
+        return judged(ending, self._study)
 
     def _seed_sampler(self, position: int, name: str | None = None) -> None:
         self._optuna.sampler = sampler(
@@ -184,7 +185,7 @@ class ArmSearch:
             study_seed=self._search.seed,
             position=position,
             trials=self._search.trials_per_arm,
-            conditional=any(set(p.when) & set(self._space) for p in self._space.values()),
+            conditional=self._space.conditional,
         )
 
     def _settled(self) -> list[FrozenTrial]:
@@ -192,10 +193,13 @@ class ArmSearch:
         return [t for t in trials if t.state != TrialState.WAITING]
 
     def _draw(self, trial: optuna.Trial) -> Settings:
-        return search_space.draw(self._space, self.fixed, lambda name, p: _suggest(trial, name, p))
+        def pick(name: str, parameter: Parameter) -> Any:
+            return _suggest(trial, name, parameter, whole=self._space.integral(name))
+
+        return self._space.draw(pick)
 
     def _refused(self, drawn: Settings, number: int) -> str | None:
-        if not self._admits(self.fixed | drawn):
+        if not self.arm.admits(drawn):
             return f"against {', '.join(self._search.require)}"
         if self._points is not None:
             point = _point(drawn)
@@ -203,10 +207,6 @@ class ArmSearch:
                 if other.number < number and _point(other.params) == point:
                     return f"repeats trial {other.number}"
         return None
-
-    def _admits(self, settings: Settings) -> bool:
-        values = vars(TrainConfig(**settings))
-        return all(satisfied(constraint, values) for constraint in self._search.require)
 
     def _frozen(self, trial: optuna.Trial) -> FrozenTrial:
         return trial.storage.get_trial(trial._trial_id)
@@ -220,10 +220,10 @@ def _point(settings: Settings) -> frozenset[tuple[str, Any]]:
     )
 
 
-def _suggest(trial: optuna.Trial, name: str, parameter: Parameter) -> Any:
+def _suggest(trial: optuna.Trial, name: str, parameter: Parameter, *, whole: bool) -> Any:
     if parameter.choices is not None:
         return trial.suggest_categorical(name, parameter.choices)
     low, high, log, step = parameter.low, parameter.high, parameter.log, parameter.step
-    if search_space.integral(name):
+    if whole:
         return trial.suggest_int(name, int(low), int(high), log=log, step=int(step or 1))
     return trial.suggest_float(name, low, high, log=log, step=step)

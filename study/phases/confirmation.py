@@ -1,4 +1,4 @@
-"""How are the winners trained again, on fresh seeds that all arms and conditions share?"""
+"""The confirmation phase: the winners are trained again on fresh seeds, shared by all arms."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from contrastive.config import TrainConfig
-from study.design.study import Settings, Study
+from study.design.arms import arms_of
+from study.design.study import Study
 from study.errors import StudyError
 from study.records.job import Job, Record, work
 from study.records.ledger import Ending, Ledger
+from study.workload import Settings, Workload
 
 
 def confirmation_jobs(
@@ -32,26 +33,24 @@ def confirmation_jobs(
 
 
 def _job(study: Study, arm: str, condition: str, seed: int, chosen: Settings, folder: Path) -> Job:
-    # The condition has the last word here too; what it sets was never searched.
-    config = TrainConfig(**(study.fixed(arm, condition) | chosen | study.conditions[condition]))
+    settings = arms_of(study)[arm].complete(condition, chosen)
     return Job(
         phase="confirm",
         arm=arm,
         condition=condition,
         seed=seed,
         number=None,
-        **work(config),
+        **work(study.trains, settings),
+        **study.task(required=study.confirm.metrics),
         drawn=dict(chosen),
         folder=str(folder),
     )
 
 
-def same_training(ended: Job, planned: Job) -> bool:
+def same_training(ended: Job, planned: Job, workload: Workload) -> bool:
     """Whether both train the same; a setting that came later has its default in older records."""
-    try:
-        return TrainConfig(**ended.config) == TrainConfig(**planned.config)
-    except (TypeError, ValueError):  # somebody changed the record
-        return False
+    defaults = dict(workload.defaults)
+    return defaults | ended.config == defaults | planned.config
 
 
 class ConfirmSource:
@@ -64,10 +63,12 @@ class ConfirmSource:
         StudyError: a run was made with other settings than the winners' of now.
     """
 
-    def __init__(self, jobs: Sequence[Job], ledger: Ledger) -> None:
+    def __init__(self, jobs: Sequence[Job], ledger: Ledger, workload: Workload) -> None:
         self._ledger = ledger
         ended = {job.key: ledger.read(job.key) for job in jobs}
-        others = [j.key for j in jobs if (e := ended[j.key]) and not same_training(e.job, j)]
+        others = [
+            j.key for j in jobs if (e := ended[j.key]) and not same_training(e.job, j, workload)
+        ]
         if others:
             raise StudyError(
                 f"{len(others)} runs, the first {others[0]}, were made with other settings than "

@@ -1,4 +1,4 @@
-"""When is a trial stopped early, compared with the other trials of its own arm?"""
+"""Pruners: when a trial is stopped early, compared with the other trials of its own arm."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, MedianPruner, NopPruner, WilcoxonPruner
+from optuna.study import StudyDirection
 
 from study.design.study import EarlyStopping
 
@@ -48,7 +49,7 @@ class SpareDeclared(BasePruner):
 class Halving(BasePruner):
     """Asynchronous successive halving on an arm's own rungs.
 
-    A trial that reaches a rung goes on if its value is among the best 1/η of all values that the
+    A trial that reaches a rung continues if its value is among the best 1/η of all values that the
     arm's trials have had there so far. Three departures from the stock pruners and schedulers:
 
     - Nothing is stopped before a rung holds η values. Stock ones stop from the second value on,
@@ -69,7 +70,7 @@ class Halving(BasePruner):
         self._reduction_factor = reduction_factor
 
     def prune(self, study: OptunaStudy, trial: FrozenTrial) -> bool:
-        """Whether the trial should stop after its last reported epoch; values are maximised."""
+        """Whether the trial should stop after its last reported epoch."""
         epoch = trial.last_step
         if epoch not in self._rungs or _declared(trial):
             return False
@@ -78,7 +79,10 @@ class Halving(BasePruner):
         if len(values) < self._reduction_factor:
             return False
         kept = len(values) // self._reduction_factor
-        return trial.intermediate_values[epoch] < sorted(values)[-kept]
+        own = trial.intermediate_values[epoch]
+        if study.direction == StudyDirection.MINIMIZE:
+            return own > sorted(values)[kept - 1]
+        return own < sorted(values)[-kept]
 
 
 def _declared(trial: FrozenTrial) -> bool:

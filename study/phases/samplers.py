@@ -1,4 +1,4 @@
-"""Which of Optuna's samplers draws the next trial of an arm, and from which seed?"""
+"""Samplers: Optuna's, made anew for each trial of an arm from a seed of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from optuna.samplers import (
     TPESampler,
 )
 
-from contrastive.seeds import derive
+from study.phases.seeds import derive
 
 _MAKERS: dict[str, Callable[[int, int], BaseSampler]] = {
     "tpe": lambda seed, startup: TPESampler(seed=seed, n_startup_trials=startup, multivariate=True),

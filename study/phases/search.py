@@ -1,4 +1,4 @@
-"""How are the arms tuned, with the same budget each, side by side?
+"""The search phase: all arms are tuned side by side, with the same budget each.
 
 Optuna's storage is the ledger of the search: starting and resuming are the same path. With one
 trial of an arm at a time, what an arm is offered and when its trials stop depend on nothing but
@@ -14,14 +14,14 @@ from pathlib import Path
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from contrastive.config import TrainConfig
-from study.design.length import planned_epochs, timed
-from study.design.study import Settings, Study
-from study.errors import Paused
+from study.design.arms import timed
+from study.design.study import Study
+from study.errors import Paused, last_line
 from study.phases.arm import ArmSearch
 from study.phases.optuna_storage import open_storage
 from study.records.job import Job, Record, work
 from study.records.ledger import Ending, Ledger
+from study.workload import Settings
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 INDIFFERENT = ("random", "qmc", "grid")  # samplers that draw whatever the trials have shown
@@ -123,7 +123,7 @@ class SearchSource:
         self._spent[arm].add(ending)
         failed = self._spent[arm].failed
         if ending.outcome == "failed" and failed > self._search.max_failures:
-            cause = ending.failure.strip().splitlines()[-1] if ending.failure else "unknown"
+            cause = last_line(ending.failure)
             raise Paused(
                 f"{failed} trials of {arm} have failed, more than search.max_failures "
                 f"({self._search.max_failures}); the last one with: {cause}\n"
@@ -163,12 +163,12 @@ class SearchSource:
             return dict(ranking[0].params) if ranking else None
         means = {}
         for trial in ranking[: asked.top]:
-            values = [trial.values[0]]
+            values = [arm.gain(trial.values[0])]
             for seed in asked.seeds:
                 ending = self._ledger.read(self._job(arm, trial.number, trial.params, seed).key)
                 finished = ending is not None and ending.outcome == "finished"
                 found = arm.judged(ending) if finished else None
-                values.append(found[0] if found else -math.inf)
+                values.append(arm.gain(found[0]) if found else -math.inf)
             means[trial.number] = math.fsum(values) / len(values)
         best = max(ranking[: asked.top], key=lambda t: (means[t.number], -t.number))
         return dict(best.params) if math.isfinite(means[best.number]) else None
@@ -188,16 +188,18 @@ class SearchSource:
 
     def _job(self, arm: ArmSearch, number: int, drawn: Settings, seed: int | None = None) -> Job:
         phase = "search" if seed is None else "recheck"
-        config = TrainConfig(**(arm.fixed | drawn))
+        workload = self._study.trains
+        training = work(workload, arm.arm.complete(self._study.tuned_under, drawn))
         # A trial that has trained to its own last epoch has not been stopped.
-        rungs = tuple(epoch for epoch in arm.decide_at if epoch < planned_epochs(config))
+        rungs = tuple(epoch for epoch in arm.decide_at if epoch < (training["planned"] or 0))
         return Job(
             phase=phase,
             arm=arm.name,
             condition=self._study.tuned_under,
             seed=self._search.seed if seed is None else seed,
             number=number,
-            **work(config),
+            **training,
+            **self._study.task(required=self._search.metrics),
             drawn=dict(drawn),
             decide_at=rungs if seed is None else (),
             folder=str(self._folder),

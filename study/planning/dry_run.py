@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from contrastive.config import TrainConfig
-from study.design import search_space
-from study.design.length import epochs_of, timed
+from study.design.arms import arms_of, timed
 from study.design.study import EarlyStopping, Parameter, Study
 from study.planning.duration import time_lines
 from study.planning.identical import identical_lines
@@ -42,20 +40,20 @@ def plan_lines(
 
 def _budget_lines(study: Study) -> Iterator[str]:
     """What one training may spend, where that is not a number of epochs."""
-    budgets = {
-        (arm, condition): budget
-        for arm in study.arms
-        for condition in study.conditions
-        if (budget := TrainConfig(**study.fixed(arm, condition)).budget) and not budget.epochs
-    }
-    for budget in dict.fromkeys(budgets.values()):
-        cells = [cell for cell, own in budgets.items() if own == budget]
-        lengths = {arm: epochs_of(study, arm, condition) for arm, condition in reversed(cells)}
-        told = ", ".join(f"{arm} {_span_of(lengths[arm])}" for arm in study.arms if arm in lengths)
-        if budget.views:
-            yield f"budget: {budget.views:,} views a training; epochs: {told}"
+    budgets: dict[tuple[str, float], dict[str, str]] = {}
+    for arm in arms_of(study).values():
+        for condition in study.conditions:
+            budget = arm.settings[condition].get("budget")
+            for unit, amount in budget.items() if isinstance(budget, Mapping) else ():
+                if unit != "epochs":
+                    lengths = budgets.setdefault((unit, amount), {})
+                    lengths.setdefault(arm.name, _span_of(arm.length(condition)))
+    for (unit, amount), lengths in budgets.items():
+        epochs = ", ".join(f"{arm} {span}" for arm, span in lengths.items())
+        if unit != "seconds":
+            yield f"budget: {amount:,} {unit} a training; epochs: {epochs}"
         else:
-            yield f"budget: {duration(budget.seconds)} of training each; epochs: {told}"
+            yield f"budget: {duration(amount)} of training each; epochs: {epochs}"
             yield (
                 "  note: a budget of seconds cannot be reproduced: how far a training gets depends "
                 "on the machine and on what else runs there"
@@ -82,13 +80,11 @@ def _search_lines(study: Study) -> Iterator[str]:
     )
     if search.pruned:
         yield f"  {_rungs(study, search.pruned)}"
+    arms = arms_of(study)
     for arm, settings in study.arms.items():
-        space = search_space.arm_space(study, arm)
-        drawn = ", ".join(f"{name} {_range(p)}" for name, p in space.items())
+        drawn = ", ".join(f"{name} {_range(p)}" for name, p in arms[arm].space.items())
         yield f"  {arm}: {_settings(settings)}; searches {drawn or 'nothing'}"
-    unused = set(search.space) - {
-        n for arm in study.arms for n in search_space.arm_space(study, arm)
-    }
+    unused = set(search.space) - {name for arm in arms.values() for name in arm.space}
     for name in sorted(unused):
         yield f"  note: {name} is searched for no arm: conditions or arms set it, or none uses it"
 
@@ -96,8 +92,8 @@ def _search_lines(study: Study) -> Iterator[str]:
 def _rungs(study: Study, rule: EarlyStopping) -> str:
     """Epochs after which trials may be stopped, which differ where the arms' lengths do."""
     told: dict[str, list[str]] = {}
-    for arm in study.arms:
-        length = epochs_of(study, arm, study.tuned_under)
+    for arm in arms_of(study).values():
+        length = arm.length(study.tuned_under)
         if length is None:
             continue
         rungs = rule.rungs(length[1])
@@ -106,7 +102,7 @@ def _rungs(study: Study, rule: EarlyStopping) -> str:
         else:
             text = f"epoch{'s' * (len(rungs) > 1)} {', '.join(map(str, rungs))}"
         most = "at most " * timed(study, study.tuned_under)
-        told.setdefault(f"{text} of {most}{length[1]}", []).append(arm)
+        told.setdefault(f"{text} of {most}{length[1]}", []).append(arm.name)
     if len(told) == 1:
         return f"may be stopped after {next(iter(told))}"
     return "may be stopped after " + "; ".join(f"{', '.join(a)}: {t}" for t, a in told.items())

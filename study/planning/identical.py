@@ -1,4 +1,4 @@
-"""Are two arms, conditions or claims of a study the same under different names?
+"""Arms, conditions or claims of a study that are the same under different names.
 
 Legitimate in an A/A study, which shows how large differences get by chance; else a slip of the pen.
 """
@@ -9,8 +9,7 @@ import json
 from collections.abc import Hashable, Iterator, Mapping
 
 from analysis.inputs.plan import read_plan
-from contrastive.config import TrainConfig, settings
-from study.design import search_space
+from study.design.arms import Arm, arms_of
 from study.design.study import Study
 
 
@@ -20,11 +19,11 @@ def identical_lines(study: Study) -> Iterator[str]:
     Args:
         study: checked.
     """
-    arms = {arm: _of_arm(study, arm) for arm in study.arms}
-    for group in _groups(arms):
+    arms = arms_of(study)
+    for group in _groups({name: _of_arm(arm) for name, arm in arms.items()}):
         yield f"the arms {group} train alike under every condition: right for an A/A study only"
     conditions = {
-        c: json.dumps([_effective(study, arm, c) for arm in study.arms]) for c in study.conditions
+        c: json.dumps([_effective(arm, c) for arm in arms.values()]) for c in study.conditions
     }
     for group in _groups(conditions):
         yield f"the conditions {group} are the same for every arm"
@@ -36,19 +35,18 @@ def identical_lines(study: Study) -> Iterator[str]:
         yield f"the claims {group} say the same; each of them makes all harder to support"
 
 
-def _of_arm(study: Study, arm: str) -> str:
-    space = {
-        name: p.model_dump(mode="json") for name, p in search_space.arm_space(study, arm).items()
-    }
-    return json.dumps([space, [_effective(study, arm, c) for c in study.conditions]])
+def _of_arm(arm: Arm) -> str:
+    space = {name: p.model_dump(mode="json") for name, p in arm.space.items()}
+    return json.dumps([space, [_effective(arm, condition) for condition in arm.settings]])
 
 
-def _effective(study: Study, arm: str, condition: str) -> dict[str, object]:
-    """The settings that a training starts from, without options that its loss does not take."""
-    found = settings(TrainConfig(**study.fixed(arm, condition)))
-    if "loss" in search_space.arm_space(study, arm):
+def _effective(arm: Arm, condition: str) -> dict[str, object]:
+    """The settings that a training starts from, without those that have no effect in it."""
+    drawn = arm.space.draw(lambda _, p: p.choices[0] if p.choices else p.low)
+    found = arm.workload.complete(drawn | arm.settings[condition])
+    if any(p.choices and isinstance(p.choices[0], str) for p in arm.space.values()):
         return found
-    return {n: v for n, v in found.items() if not search_space.unused_by(found["loss"], n)}
+    return {name: value for name, value in found.items() if arm.workload.applies(name, found)}
 
 
 def _groups(keys: Mapping[str, Hashable]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What does a study keep on disk, and may this command touch it?"""
+"""A study's folder: what it keeps on disk, and whether a command may touch it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from study.records.files import digest, write_whole
 from study.spec.build import study_from
 
 # What may change when a study is resumed: it neither alters a verdict's meaning nor any past run.
-_FREE = ("resources",)
+_FREE = ("resources", "beside")
 
 
 class Folder:

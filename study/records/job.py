@@ -1,13 +1,11 @@
-"""What is one training of a study, and how did it end?"""
+"""The job: one training of a study, as plain data that any process can carry out."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from contrastive.config import TrainConfig, settings
-from study.data import prepared
-from study.design.length import planned_epochs
+from study.workload import Settings, Workload
 
 Phase = Literal["search", "recheck", "confirm"]
 Outcome = Literal["finished", "stopped", "diverged", "failed"]
@@ -21,14 +19,18 @@ class Job:
         phase: which part of the study it belongs to; a recheck trains a good trial again.
         arm, condition, seed: where in the design.
         number: of the trial within its arm; None for a confirmation run.
-        config: all settings of TrainConfig.
+        config: all settings of the workload.
         drawn: those of them that the search chose.
         decide_at: epochs after which the driver may stop it.
         folder: of the study.
-        data: folder of the prepared dataset.
+        data: what the workload prepared in the driver: the folder of the dataset.
         gpus: its own share of GPUs; None: the study's.
         retried: why it runs a second time, or "".
-        planned: its epochs where `config` alone does not tell: with a budget of views.
+        planned: its epochs if it is not stopped, at most; None where that is not known.
+        workload, beside: what to train, and the folder where its module is looked for first.
+        declared: the metrics that a function of the user's own may report.
+        required: metrics without which it has not finished.
+        replicate: the independent search that it belongs to, if there are several.
     """
 
     phase: Phase
@@ -44,6 +46,11 @@ class Job:
     gpus: float | None = None
     retried: str = ""
     planned: int | None = None
+    workload: str = "contrastive"
+    beside: str = ""
+    declared: dict[str, dict[str, str]] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    replicate: int | None = None
 
     @property
     def key(self) -> str:
@@ -56,13 +63,18 @@ class Job:
 
     @property
     def checkpoint(self) -> str:
-        """The file that holds its unfinished state."""
-        return f"{self.folder}/checkpoints/{self.key}.pt"
+        """The folder that holds its unfinished state."""
+        return f"{self.folder}/checkpoints/{self.key}"
 
     @property
-    def planned_epochs(self) -> int:
+    def kept(self) -> str:
+        """The folder of the files that the training handed to `run.keep`."""
+        return f"{self.folder}/kept/{self.key}"
+
+    @property
+    def planned_epochs(self) -> int | None:
         """Epochs of a training that is not stopped; with a budget of seconds, at most."""
-        return self.planned or self.config["epochs"]
+        return self.planned or self.config.get("epochs")
 
     def plain(self) -> dict[str, Any]:
         """As JSON data."""
@@ -82,16 +94,22 @@ class Record:
         return asdict(self)
 
 
-def work(config: TrainConfig) -> dict[str, Any]:
-    """The part of a job that says what to train: `config`, `data` and `planned`."""
-    by_views = config.budget is not None and config.budget.views is not None
-    planned = planned_epochs(config) if by_views else None
-    return {"config": settings(config), "data": prepared(config), "planned": planned}
+def work(workload: Workload, settings: Settings) -> dict[str, Any]:
+    """The part of a job that says what to train: `config`, `data` and `planned`.
+
+    Args:
+        workload: of the study.
+        settings: complete.
+    """
+    length = workload.length(settings)
+    planned = length[1] if length else None
+    return {"config": settings, "data": workload.prepare(settings), "planned": planned}
 
 
 def job_from(data: dict[str, Any]) -> Job:
     """The inverse of `Job.plain`."""
-    return Job(**(data | {"decide_at": tuple(data["decide_at"])}))
+    tuples = {name: tuple(data[name]) for name in ("decide_at", "required") if name in data}
+    return Job(**(data | tuples))
 
 
 def record_from(data: dict[str, Any]) -> Record:

@@ -1,4 +1,4 @@
-"""What is known, durably, of every job: one small file each, written whole when it ends.
+"""The ledger: what is known, durably, of every job. One small file each, written when it ends.
 
 The tables `runs.csv` and `results.csv` are derived from these files and from the search's Optuna
 storage; they can be deleted and are written again.
@@ -120,7 +120,7 @@ def run_row(
         "" if job.number is None else job.number,
         ending.outcome if ending else status,
         ending.epochs if ending else 0,
-        job.planned_epochs,
+        "" if job.planned_epochs is None else job.planned_epochs,
         f"{ending.seconds:.3f}" if ending else 0,
         "" if value is None else repr(value),
         ending.test_reads if ending else 0,

@@ -1,4 +1,4 @@
-"""Which of its searched settings moved an arm's validation score? Optuna's PED-ANOVA answers.
+"""The importance of searched settings for an arm's validation score, by Optuna's PED-ANOVA.
 
 Stopped trials count as well as complete ones, since all are judged at the last epoch that every
 one of them reached: survivors of early stopping are a selection, and few.
@@ -20,9 +20,11 @@ from optuna.distributions import (
 )
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-from study.design import search_space
-from study.design.study import Parameter, Settings, Study
+from study.design.arms import arms_of
+from study.design.search_space import SearchSpace
+from study.design.study import Study
 from study.records.ledger import Ending, Ledger
+from study.workload import Settings
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -50,13 +52,18 @@ def importances(study: Study, ledger: Ledger) -> dict[str, dict[str, Any]]:
     for ending in ledger.all("search"):
         endings[ending.job.arm].append(ending)
     return {
-        arm: importance(search_space.arm_space(study, arm), own, metric=study.search.metric)
-        for arm, own in endings.items()
+        name: importance(
+            arms_of(study)[name].space,
+            own,
+            metric=study.search.metric,
+            better=study.better(study.search.metric),
+        )
+        for name, own in endings.items()
     }
 
 
 def importance(
-    space: search_space.Space, endings: Sequence[Ending], *, metric: str
+    space: SearchSpace, endings: Sequence[Ending], *, metric: str, better: str = "higher"
 ) -> dict[str, Any]:
     """Importance of the settings of one arm, in the shape that `importances` describes.
 
@@ -77,7 +84,8 @@ def importance(
         "reason": None,
     }
     drawn = [e.job.drawn for e in (*judged, *diverged)]
-    scores = np.array([_at(e, metric, epoch) for e in judged]) if epoch else np.array([])
+    sign = -1.0 if better == "lower" else 1.0
+    scores = sign * np.array([_at(e, metric, epoch) for e in judged]) if epoch else np.array([])
     scores = np.append(scores, np.full(len(diverged), scores.min() - 1 if len(scores) else 0.0))
     found["reason"] = _why_not(space, endings, scores, found)
     if found["reason"] is None:
@@ -86,7 +94,7 @@ def importance(
 
 
 def _why_not(
-    space: search_space.Space, endings: Sequence[Ending], scores: np.ndarray, found: dict[str, Any]
+    space: SearchSpace, endings: Sequence[Ending], scores: np.ndarray, found: dict[str, Any]
 ) -> str | None:
     if len(space) < 2:
         return "fewer than two settings were searched"
@@ -111,10 +119,10 @@ def _at(ending: Ending, metric: str, epoch: int) -> float:
 
 
 def _rows(
-    space: search_space.Space, drawn: Sequence[Settings], scores: np.ndarray, top: int
+    space: SearchSpace, drawn: Sequence[Settings], scores: np.ndarray, top: int
 ) -> list[dict[str, Any]]:
     names = list(space)
-    distributions = {name: _distribution(name, parameter) for name, parameter in space.items()}
+    distributions = {name: _distribution(space, name) for name in space}
     everything = np.arange(len(scores))
 
     def divergences(these: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -181,11 +189,12 @@ def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _distribution(name: str, parameter: Parameter) -> BaseDistribution:
+def _distribution(space: SearchSpace, name: str) -> BaseDistribution:
     """As the search draws it."""
+    parameter = space[name]
     if parameter.choices is not None:
         return CategoricalDistribution(parameter.choices)
     low, high, log, step = parameter.low, parameter.high, parameter.log, parameter.step
-    if search_space.integral(name):
+    if space.integral(name):
         return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
     return FloatDistribution(low, high, log=log, step=step)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import platform
-import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from study.environment import gpu_names
 from study.records.folder import Folder
 
 PACKAGES = ("torch", "torchvision", "ray", "optuna", "mlflow", "numpy", "scipy", "statsmodels")
@@ -32,19 +32,9 @@ def hardware() -> dict[str, str]:
     return {
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
-        "gpus": _cards() or "none",
+        "gpus": ", ".join(gpu_names()) or "none",
         "python": sys.executable.rsplit("/", 1)[-1],
     }
-
-
-def _cards() -> str:
-    """Names of the GPUs, asked of the driver's own tool: PyTorch would cost 400 MB."""
-    ask = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-    try:
-        told = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return ", ".join(line.strip() for line in told.splitlines())
 
 
 def _processor() -> str:

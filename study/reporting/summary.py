@@ -1,4 +1,4 @@
-"""What is the user told when a study has ended, and with which exit code?"""
+"""The summary at the end of a study: verdicts, where everything is, the exit code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from study.errors import DONE, FAILED
+from study.errors import DONE, FAILED, last_line
 from study.records.folder import Folder
 from study.records.ledger import Ledger
 from study.reporting.tables import PARETO
@@ -42,7 +42,7 @@ def close_study(folder: Folder, tracker: Tracker, console: Console, *, storage: 
     missing = [arm for arm, won in (folder.winners() or {}).items() if won is None]
     if failed:
         first = failed[0]
-        cause = first.failure.strip().splitlines()[-1] if first.failure else "unknown"
+        cause = last_line(first.failure)
         print(
             f"{len(failed)} trainings failed, the first, {first.job.key}, with: {cause}\n"
             f"  all of them with their tracebacks: {where.of(folder.runs_csv)}",

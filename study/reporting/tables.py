@@ -1,4 +1,4 @@
-"""Which rows do `runs.csv` and `results.csv` have, given what the ledger knows?"""
+"""The tables `runs.csv`, `results.csv` and `pareto.csv`, from what the ledger knows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run_rows(
     folder: Folder, study: Study, winners: Winners, run_ids: Mapping[str, str]
 ) -> list[tuple[Any, ...]]:
     """The rows of runs.csv: trials, rechecks, then the planned runs of the confirmation."""
-    metric = study.search.metric if study.search else "val/knn_top1"
+    metric = study.shown_metric
     ledger = Ledger(folder.path)
     searched = [(e.job, e) for phase in ("search", "recheck") for e in ledger.all(phase)]
     jobs = [*searched, *confirmations(folder, study, winners)]
@@ -64,7 +64,7 @@ def pareto_rows(folder: Folder, study: Study, winners: Winners) -> list[tuple[An
             *map(repr, values), json.dumps(ending.job.config, sort_keys=True),
         )
         for arm in study.arms
-        for ending, values in front((e for e in endings if e.job.arm == arm), study.search)
+        for ending, values in front((e for e in endings if e.job.arm == arm), study)
     ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Do the numbers of a study's report follow from what its runs logged?"""
+"""Verification: whether the numbers of a report follow from what the runs logged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from analysis.errors import TableError
 from analysis.report import analyse
 from analysis.report_json import differences
-from study.design.study import Search, Study
+from study.design.study import Study
 from study.errors import StudyError
 from study.phases.arm import REJECTED
 from study.phases.confirmation import same_training
@@ -102,7 +102,7 @@ def _hashes(folder: Folder) -> Iterator[str]:
 
 def _other_configs(folder: Folder, study: Study, winners: Winners) -> Iterator[str]:
     for job, ending in confirmations(folder, study, winners):
-        if ending and not same_training(ending.job, job):
+        if ending and not same_training(ending.job, job, study.trains):
             yield f"{job.key}: was run with other settings than the winner's"
 
 
@@ -133,7 +133,7 @@ def _search(folder: Folder, study: Study) -> Iterator[str]:
         elif at not in trials:
             yield f"{key}: search.db does not have this trial"
         else:
-            yield from _other_trial(key, trials[at], records[at], study.search)
+            yield from _other_trial(key, trials[at], records[at], study)
 
 
 def _trials(file: Path, study: Study, arm: str) -> list[FrozenTrial]:
@@ -148,18 +148,19 @@ def _trials(file: Path, study: Study, arm: str) -> list[FrozenTrial]:
     return [t for t in trials if t.state.is_finished() and REJECTED not in t.user_attrs]
 
 
-def _other_trial(key: str, trial: FrozenTrial, ending: Ending, search: Search) -> Iterator[str]:
+def _other_trial(key: str, trial: FrozenTrial, ending: Ending, study: Study) -> Iterator[str]:
+    search = study.search
+    assert search is not None
     if trial.params != ending.job.drawn:
         yield f"{key}: was run with other settings than search.db has"
     if trial.state == TrialState.COMPLETE:
-        figures = judged(ending, search) if ending.outcome == "finished" else None
+        figures = judged(ending, study) if ending.outcome == "finished" else None
         if figures != trial.values:
             names, was = ", ".join(search.metrics), figures or f"nothing ({ending.outcome})"
             yield f"{key}: was judged by {names} as {was}, but as {trial.values} in search.db"
     metric = search.metric
     logged = {r.epoch: r.metrics.get(metric) for r in ending.records}
-    budget = ending.job.config.get("budget") or {}
-    timed = budget.get("seconds") is not None and ending.outcome == "finished"
+    timed = study.trains.timed(ending.job.config) and ending.outcome == "finished"
     for epoch, value in trial.intermediate_values.items():
         if timed and epoch >= ending.epochs:
             continue  # told by a worker that was lost; the one that took over ended before

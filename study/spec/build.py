@@ -12,6 +12,7 @@ from study.design.study import (
     Budget,
     Confirm,
     EarlyStopping,
+    Metric,
     Parameter,
     Rechecks,
     Resources,
@@ -19,7 +20,8 @@ from study.design.study import (
     Study,
 )
 from study.errors import Fault, Path, SpecError, dotted, listing, nearest
-from study.spec import settings_checks, yaml_document
+from study.spec import yaml_document
+from study.workload.settings import allowed
 
 # Names become folders, MLflow runs and labels in figures.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+=-]{0,79}")
@@ -57,9 +59,7 @@ def _fault(details: Any) -> Fault:
         return Fault(path[:-1], f"`{shown}` is missing", *_EXAMPLES.get(path[-1], ("", "")))
     if kind == "value_error":
         return Fault(path, f"{shown}: {context['error']}")
-    return Fault(
-        path, f"{shown} is {_show(value)}", settings_checks.allowed(kind, context, details["msg"])
-    )
+    return Fault(path, f"{shown} is {_show(value)}", allowed(kind, context, details["msg"]))
 
 
 _EXAMPLES = {
@@ -70,6 +70,9 @@ _EXAMPLES = {
     "space": ("the settings to search", "space: {temperature: {low: 0.1, high: 1.0}}"),
     "trials_per_arm": ("a whole number of at least 1", "trials_per_arm: 12"),
     "grace_epochs": ("a whole number of at least 1", "grace_epochs: 3"),
+    "better": ("higher or lower", "better: lower"),
+    "metric": ("the metric by which trials are judged", "metric: val/error"),
+    "metrics": ("the metrics that claims are about", "metrics: [test/error]"),
 }
 
 _MODELS: dict[Path, type[BaseModel]] = {
@@ -87,8 +90,11 @@ def keys_at(path: Path) -> list[str]:
     """The keys allowed at a place of the file."""
     if path[:2] == ("search", "space"):
         return list(Parameter.model_fields)
+    if path[:1] == ("metrics",):
+        return list(Metric.model_fields)
     model = _MODELS.get(path)
     keys = [field.alias or name for name, field in model.model_fields.items()] if model else []
+    keys = [key for key in keys if key != "beside"]  # written by us, not by users
     return [*keys, "profiles"] if path == () else keys
 
 

@@ -1,4 +1,4 @@
-"""How does a study file, a profile and `--set` become one checked study?"""
+"""From a study file, a profile and `--set` to one checked study."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from study.design.study import Study
 from study.errors import Fault, StudyError, listing
 from study.spec import settings_checks, study_checks, yaml_document
 from study.spec.build import build, keys_at, kind_of, name_faults, spec_error
+from study.spec.find_workload import find_workload
 from study.spec.overrides import (
     apply_override,
     apply_profile,
@@ -56,13 +57,17 @@ def load_study(
         document.places[("name",)] = "--name"
     faults += cross_grids(document)
     replace_epochs_by_budget(document)
+    workload, workload_faults = find_workload(document.data, FilePath(file).resolve().parent)
+    faults += workload_faults
     study, shape_faults = build(document.data)
     faults += shape_faults
     faults += name_faults(document.data)
+    if workload is None:
+        raise spec_error(faults, document)
     if study is None or faults:
-        faults += settings_checks.settings_faults(document.data)
+        faults += settings_checks.settings_faults(document.data, workload)
     else:
-        faults += study_checks.study_faults(study, data=data)
+        faults += study_checks.study_faults(study.bind(workload), data=data)
     if faults:
         raise spec_error(faults, document)
     assert study is not None

@@ -1,4 +1,4 @@
-"""Can the search of a study be carried out: its space, constraints, first points and rungs?"""
+"""Checks of the search: its space, first points, metrics, early stopping and constraints."""
 
 from __future__ import annotations
 
@@ -6,23 +6,33 @@ import contextlib
 import math
 from collections.abc import Iterator
 
-from pydantic import ValidationError
-
-from contrastive.config import TrainConfig
-from study.design import search_space
+from study.design.arms import Arm, arms_of, timed
 from study.design.constraints import ALLOWED, names_in, satisfied
-from study.design.length import epochs_of, timed
+from study.design.search_space import MOST_POINTS, ordered
 from study.design.study import SAMPLERS, Parameter, Search, Settings, Study
 from study.errors import Fault, Path, listing, nearest
-from study.phases.objectives import COSTS, QUALITIES
-from study.spec.settings_checks import FIELDS
 
 
-def search_faults(study: Study, *, data: bool = True) -> Iterator[Fault]:
+def search_faults(study: Study, *, data: bool = True) -> list[Fault]:
     """All faults of `search`, once its single settings are right; `data`: look at the data too."""
     search = study.search
     if search is None:
-        return
+        return []
+    unknown = list(_unknown_condition(study, search))
+    if unknown:
+        return unknown
+    faults = [*_when_faults(study, search), *_first_faults(search), *_metric_faults(study, search)]
+    circle = list(_circle(search))
+    if circle:
+        return faults + circle
+    constraints = list(_require_faults(study, search))
+    faults += [*_stopping_faults(study, search, data=data), *constraints]
+    if search.sampler == "grid" and not constraints:
+        faults += _grid_faults(study, search)
+    return faults + list(_empty_space(study))
+
+
+def _unknown_condition(study: Study, search: Search) -> Iterator[Fault]:
     if search.under is not None and search.under not in study.conditions:
         close = nearest(search.under, study.conditions)
         yield Fault(
@@ -31,13 +41,20 @@ def search_faults(study: Study, *, data: bool = True) -> Iterator[Fault]:
             listing(study.conditions),
             f"under: {close}" if close else "",
         )
-        return
+
+
+def _when_faults(study: Study, search: Search) -> Iterator[Fault]:
+    """Dimensions that wait for a setting, or for a value of it, that never comes."""
     set_by_arms = {name for arm in study.arms.values() for name in arm}
-    circular = False
     for name, parameter in search.space.items():
         for asked, values in parameter.when.items():
             path: Path = ("search", "space", name, "when", asked)
-            if asked not in search.space and asked not in set_by_arms:
+            if asked in search.space:
+                missing = [v for v in values if not search.space[asked].holds(v)]
+                if missing:
+                    message = f"`when` of {name} waits for {asked}: {missing[0]}, never drawn"
+                    yield Fault(path, message, f"values in the range of {asked}")
+            elif asked not in set_by_arms:
                 known = sorted({*search.space, *set_by_arms} - {name})
                 close = nearest(asked, known)
                 yield Fault(
@@ -47,19 +64,19 @@ def search_faults(study: Study, *, data: bool = True) -> Iterator[Fault]:
                     listing(known),
                     f"when: {{{close}: …}}" if close else "",
                 )
-            elif asked in search.space:
-                missing = [v for v in values if not search.space[asked].holds(v)]
-                if missing:
-                    message = f"`when` of {name} waits for {asked}: {missing[0]}, never drawn"
-                    yield Fault(path, message, f"values in the range of {asked}")
+
+
+def _circle(search: Search) -> Iterator[Fault]:
     try:
-        search_space.ordered(search.space)
+        ordered(search.space)
     except ValueError as error:
-        circular = True
         yield Fault(("search", "space"), str(error), "dimensions that do not ask in a circle")
+
+
+def _first_faults(search: Search) -> Iterator[Fault]:
     for i, point in enumerate(search.first):
         for name, value in point.items():
-            path = ("search", "first", i, name)
+            path: Path = ("search", "first", i, name)
             if name not in search.space:
                 close = nearest(name, search.space)
                 yield Fault(
@@ -71,99 +88,36 @@ def search_faults(study: Study, *, data: bool = True) -> Iterator[Fault]:
             elif not search.space[name].holds(value):
                 message = f"search.first has {name}: {value}, outside of its range"
                 yield Fault(path, message, _range(search.space[name]))
-    yield from _metric_faults(search)
-    rule = search.pruned
-    if rule and rule.grace_epochs is None and timed(study, study.tuned_under):
-        yield Fault(
-            ("search", "early_stopping"),
-            "early_stopping without grace_epochs would wait for a fifth of `epochs`, which with a "
-            "budget of seconds is a limit that hardly a training reaches: nothing would be stopped",
-            "grace_epochs, a number of epochs that trainings have within their seconds",
-            f"early_stopping: {{rule: {rule.rule}, grace_epochs: 5}}, or early_stopping: none",
-        )
-        rule = None
-    for arm in study.arms:
-        length = epochs_of(study, arm, study.tuned_under, data=data) if rule else None
-        epochs = length[1] if length else None
-        if epochs and rule.grace(epochs) >= epochs:
-            yield Fault(
-                ("search", "early_stopping", "grace_epochs"),
-                f"grace_epochs is {rule.grace(epochs)}, but {arm} trains for {epochs} epochs: "
-                "no time is left to stop",
-                f"1 to {epochs - 1}",
-                f"grace_epochs: {max(1, epochs // 5)}, or early_stopping: none",
-            )
-            break
-    constraints = list(_require_faults(study))
-    yield from constraints
-    if search.sampler == "grid" and not circular and not constraints:
-        yield from _grid_faults(study)
-    if not circular and not any(search_space.arm_space(study, arm) for arm in study.arms):
-        message = "nothing is left to search: arms and conditions set every dimension of the space"
-        yield Fault(("search", "space"), message, "", "leave out `search:` for an ablation")
 
 
-def _require_faults(study: Study) -> Iterator[Fault]:
-    """Constraints that cannot be read, and arms that cannot satisfy them."""
-    search = study.search
-    assert search is not None
-    readable = True
-    for i, constraint in enumerate(search.require):
-        path: Path = ("search", "require", i)
-        try:
-            if not names_in(constraint) - set(FIELDS):
-                for arm in study.arms:
-                    for settings in _samples(study, arm):
-                        satisfied(constraint, settings)
-            unknown = sorted(names_in(constraint) - set(FIELDS))
-        except ValueError as error:
-            readable = False
-            yield Fault(path, f"search.require: {error}", ALLOWED)
-            continue
-        for name in unknown:
-            readable = False
-            close = nearest(name, FIELDS)
-            yield Fault(
-                path,
-                f"search.require speaks of `{name}`, which is no setting",
-                listing(FIELDS),
-                f"`{close}`" if close else "",
-            )
-    if not readable:
-        return
-    for arm in study.arms:
-        for point in search_space.first_points(study, arm):
-            broken = _broken(study, arm, point)
-            if broken is not None:
-                message = f"arm {arm}: search.first is against `{search.require[broken]}`"
-                yield Fault(("search", "require", broken), message, "a first point that fits")
-        draws = (search_space.random_draw(study, arm, seed) for seed in range(500))
-        if search.require and all(_broken(study, arm, drawn) is not None for drawn in draws):
-            message = f"arm {arm}: none of 500 random configurations satisfies search.require"
-            yield Fault(("search", "require"), message, "constraints that leave something")
-
-
-def _metric_faults(search: Search) -> Iterator[Fault]:
+def _metric_faults(study: Study, search: Search) -> Iterator[Fault]:
     """Metrics by which no trial can be judged, and what does not go with several."""
     path: Path = ("search", "metric")
+    readable = {
+        name: metric
+        for name, metric in study.metrics.items()
+        if not name.startswith(("test/", "train/"))
+    }
+    qualities = [name for name, metric in readable.items() if metric.kind == "quality"]
+    costs = [name for name, metric in readable.items() if metric.kind == "cost"]
     for i, metric in enumerate(search.metrics):
-        if metric not in QUALITIES + COSTS:
-            close = nearest(metric, QUALITIES + COSTS)
+        if metric not in readable:
+            close = nearest(metric, readable)
             yield Fault(
                 (*path, i),
                 f"search.metric has `{metric}`, by which no trial can be judged",
-                listing(QUALITIES + COSTS),
+                listing(qualities + costs),
                 f"`{close}`" if close else "",
             )
             return
     first, rest = search.metric, search.metrics[1:]
-    if first not in QUALITIES:
+    if first not in qualities:
         yield Fault(
             (*path, 0),
-            f"search.metric begins with {first}: the first metric decides who wins, and nobody "
-            "wins by being cheap",
-            f"first one of {listing(QUALITIES)}, then any of {listing(COSTS)}",
-            f"metric: [{QUALITIES[0]}, {first}]",
+            f"search.metric begins with {first}: the first metric decides which trial wins, and a "
+            "cost alone does not make a winner",
+            f"first one of {listing(qualities)}, then any of {listing(costs)}",
+            f"metric: [{qualities[0]}, {first}]" if qualities else "",
         )
     elif len(set(search.metrics)) < len(search.metrics):
         yield Fault(path, "search.metric has a metric twice", "each once")
@@ -177,10 +131,96 @@ def _metric_faults(search: Search) -> Iterator[Fault]:
         )
 
 
-def _grid_faults(study: Study) -> Iterator[Fault]:
+def _stopping_faults(study: Study, search: Search, *, data: bool) -> Iterator[Fault]:
+    """Early stopping that could never stop anything."""
+    rule, path = search.pruned, ("search", "early_stopping")
+    if rule is None:
+        return
+    workload = study.trains
+    if "epochs" not in workload.hints and not workload.open:
+        yield Fault(
+            path,
+            f"early_stopping needs the setting `epochs`, which {study.workload} does not have",
+            "early_stopping: none, or a function with `epochs: int`",
+            "early_stopping: none",
+        )
+        return
+    if rule.grace_epochs is None and timed(study, study.tuned_under):
+        yield Fault(
+            path,
+            "early_stopping without grace_epochs would wait for a fifth of `epochs`, which with a "
+            "budget of seconds is a limit that hardly a training reaches: nothing would be stopped",
+            "grace_epochs, a number of epochs that trainings have within their seconds",
+            f"early_stopping: {{rule: {rule.rule}, grace_epochs: 5}}, or early_stopping: none",
+        )
+        return
+    for arm in arms_of(study).values():
+        length = arm.length(study.tuned_under, data=data)
+        epochs = length[1] if length else None
+        if epochs and rule.grace(epochs) >= epochs:
+            yield Fault(
+                (*path, "grace_epochs"),
+                f"grace_epochs is {rule.grace(epochs)}, but {arm.name} trains for {epochs} epochs: "
+                "no time is left to stop",
+                f"1 to {epochs - 1}" if epochs > 1 else "early_stopping: none",
+                f"grace_epochs: {max(1, epochs // 5)}, or early_stopping: none",
+            )
+            return
+
+
+def _empty_space(study: Study) -> Iterator[Fault]:
+    if not any(arm.space for arm in arms_of(study).values()):
+        message = "nothing is left to search: arms and conditions set every dimension of the space"
+        yield Fault(("search", "space"), message, "", "leave out `search:` for an ablation")
+
+
+def _require_faults(study: Study, search: Search) -> Iterator[Fault]:
+    """Constraints that cannot be read, and arms that cannot satisfy them."""
+    faults = [f for i, text in enumerate(search.require) for f in _unreadable(study, i, text)]
+    yield from faults
+    if faults or not search.require:
+        return
+    for arm in arms_of(study).values():
+        for point in arm.first:
+            broken = _broken(search, arm, point)
+            if broken is not None:
+                message = f"arm {arm.name}: search.first is against `{search.require[broken]}`"
+                yield Fault(("search", "require", broken), message, "a first point that fits")
+        draws = (arm.space.random(seed) for seed in range(500))
+        if all(_broken(search, arm, drawn) is not None for drawn in draws):
+            message = f"arm {arm.name}: none of 500 random configurations satisfies search.require"
+            yield Fault(("search", "require"), message, "constraints that leave something")
+
+
+def _unreadable(study: Study, i: int, constraint: str) -> Iterator[Fault]:
+    """A constraint that is no expression, cannot be computed, or names what is no setting."""
+    path: Path = ("search", "require", i)
+    workload = study.trains
+    try:
+        names = names_in(constraint)
+        unknown = [] if workload.open else sorted(names - set(workload.hints))
+        for arm in arms_of(study).values() if not unknown else ():
+            for settings in _samples(arm):
+                satisfied(constraint, settings)
+    except KeyError as error:
+        yield Fault(path, f"search.require speaks of {error}, which nothing sets", ALLOWED)
+        return
+    except ValueError as error:
+        yield Fault(path, f"search.require: {error}", ALLOWED)
+        return
+    for name in unknown:
+        close = nearest(name, workload.hints)
+        yield Fault(
+            path,
+            f"search.require speaks of `{name}`, which is no setting",
+            listing(workload.hints),
+            f"`{close}`" if close else "",
+        )
+
+
+def _grid_faults(study: Study, search: Search) -> Iterator[Fault]:
     """Why the space of an arm cannot be tried point by point: a grid cut short is no grid."""
-    search = study.search
-    assert search is not None
+    arms = arms_of(study)
     if search.budget is not None:
         yield Fault(
             ("search", "budget"),
@@ -188,28 +228,30 @@ def _grid_faults(study: Study) -> Iterator[Fault]:
             "a budget with " + listing(s for s in SAMPLERS if s != "grid"),
             "leave out `budget:`; trials_per_arm bounds a grid",
         )
-    searched = {n: p for arm in study.arms for n, p in search_space.arm_space(study, arm).items()}
-    endless = [n for n, p in searched.items() if search_space.grid_values(n, p) is None]
+    endless = {
+        name: parameter
+        for arm in arms.values()
+        for name, parameter in arm.space.items()
+        if arm.space.values_of(name) is None
+    }
     if endless:
-        yield from (_continuum(name, searched[name]) for name in endless)
+        yield from (_continuum(name, parameter) for name, parameter in endless.items())
         return
     sizes: dict[str, int] = {}
-    for arm in study.arms:
-        fixed = study.fixed(arm, study.tuned_under)
-        points = search_space.all_points(search_space.arm_space(study, arm), fixed)
+    for arm in arms.values():
+        points = arm.space.points()
         if points is None:
-            message = (
-                f"arm {arm} has more than {search_space.MOST_POINTS} configurations, too many for "
-            )
+            message = f"arm {arm.name} has more than {MOST_POINTS} configurations, too many for "
             yield Fault(("search", "space"), message + "sampler: grid", _GRID_ALLOWED)
             return
-        refused = next((p for p in points if not _is_config(fixed | p)), None)
+        refused = next((p for p in points if _completed(arm, p) is None), None)
         if refused is not None:
-            message = f"arm {arm}: the grid holds a configuration that cannot be trained: {refused}"
-            yield Fault(("search", "space"), message, "", "`require`, or `when` on a dimension")
+            message = f"arm {arm.name}: the grid holds a configuration that cannot be trained: "
+            remedy = "`require`, or `when` on a dimension"
+            yield Fault(("search", "space"), f"{message}{refused}", "", remedy)
             return
-        sizes[arm] = sum(_broken(study, arm, point) is None for point in points)
-    largest = max(sizes, key=lambda arm: sizes[arm])
+        sizes[arm.name] = sum(_broken(search, arm, point) is None for point in points)
+    largest = max(sizes, key=lambda name: sizes[name])
     if sizes[largest] > search.trials_per_arm:
         yield Fault(
             ("search", "trials_per_arm"),
@@ -234,36 +276,29 @@ def _continuum(name: str, parameter: Parameter) -> Fault:
     )
 
 
-def _is_config(settings: Settings) -> bool:
-    try:
-        TrainConfig(**settings)
-    except ValidationError:
-        return False
-    return True
+def _completed(arm: Arm, drawn: Settings) -> Settings | None:
+    """All settings of a configuration of the search; None where it cannot be trained."""
+    with contextlib.suppress(ValueError):
+        return arm.workload.complete(arm.fixed | drawn)
+    return None
 
 
-def _samples(study: Study, arm: str) -> Iterator[Settings]:
+def _samples(arm: Arm) -> Iterator[Settings]:
     """Full configurations of an arm: the ends of its space and some random ones."""
-    space, fixed = search_space.arm_space(study, arm), study.fixed(arm, study.tuned_under)
-    drawn = [search_space.random_draw(study, arm, seed) for seed in range(50)]
-    for settings in [
-        *(s for _, s in search_space.corners(space, fixed)),
-        *(fixed | d for d in drawn),
-    ]:
-        with contextlib.suppress(ValidationError):  # told elsewhere
-            yield vars(TrainConfig(**settings))
+    drawn = [arm.fixed | arm.space.random(seed) for seed in range(50)]
+    for settings in [*(settings for _, settings in arm.space.corners()), *drawn]:
+        with contextlib.suppress(ValueError):  # reported elsewhere
+            yield arm.workload.complete(settings)
 
 
-def _broken(study: Study, arm: str, drawn: Settings) -> int | None:
-    """The first constraint that the configuration is against."""
-    assert study.search is not None
-    try:
-        config = vars(TrainConfig(**(study.fixed(arm, study.tuned_under) | drawn)))
-    except ValidationError:
-        return None  # told elsewhere
-    for i, constraint in enumerate(study.search.require):
+def _broken(search: Search, arm: Arm, drawn: Settings) -> int | None:
+    """The first constraint that the configuration does not satisfy."""
+    settings = _completed(arm, drawn)
+    if settings is None:
+        return None  # reported elsewhere
+    for i, constraint in enumerate(search.require):
         try:
-            if not satisfied(constraint, config):
+            if not satisfied(constraint, settings):
                 return i
         except ValueError:
             return i

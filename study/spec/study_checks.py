@@ -1,106 +1,112 @@
-"""Do the parts of a study fit each other, its losses, its data and its claims?"""
+"""Checks across the parts of a study: settings together, seeds, metrics, data, claims."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pydantic import ValidationError
-
-from analysis.inputs.claim_checks import check_claims
-from analysis.inputs.metric import Metric, parse_metric
-from analysis.inputs.plan import read_plan
-from contrastive.budget import conflict
-from contrastive.config import TrainConfig
-from contrastive.data import DataError
-from contrastive.training.length import batches
-from study.data import train_count
-from study.design import search_space
-from study.design.length import epochs_of
+from analysis.inputs.metric import Metric
+from analysis.inputs.plan import check_claims, parse_metric, read_plan
+from study.design.arms import Arm, arms_of
 from study.design.study import Settings, Study
 from study.errors import Fault, Path, listing, nearest
+from study.spec.find_workload import fault_of
 from study.spec.search_checks import search_faults
 from study.spec.settings_checks import settings_faults
 
-TEST_METRICS = (
-    "test/knn_top1",
-    "test/linear_top1",
-    "test/linear_top5",
-    "test/untrained_knn_top1",
-    "test/alignment",
-    "test/uniformity",
-)
-
 
 def study_faults(study: Study, *, data: bool) -> list[Fault]:
-    """All faults of a study whose shape is right."""
-    faults = settings_faults(study.declared())
+    """All faults of a study whose shape is right.
+
+    Args:
+        study: with its workload.
+        data: look at the datasets too.
+    """
+    faults = settings_faults(study.declared(), study.trains)
     if faults:
         return faults  # what follows would repeat them in other words
-    faults += list(search_faults(study, data=data))
-    faults += list(_seed_faults(study))
-    faults += list(_gpu_faults(study))
+    faults += search_faults(study, data=data)
+    faults += _seed_faults(study)
+    faults += _gpu_faults(study)
     faults += [Fault(*fault) for fault in check_claims(study.declared())]
     if not faults:
-        faults += list(_config_faults(study))
+        faults += _config_faults(study)
     if not faults:
-        faults += list(_metric_faults(study, data=data))
+        faults += _metric_faults(study)
+        faults += _rung_faults(study, data=data)
+        faults += _window_faults(study, data=data)
     if not faults and data:
-        faults += list(_data_faults(study))
+        faults += _data_faults(study)
+    if not faults:
+        faults += _part_faults(study)
     return faults
 
 
-def _metric_faults(study: Study, *, data: bool) -> Iterator[Fault]:
-    """Metrics that no run records, and epochs at which none is measured."""
+def _metric_faults(study: Study) -> Iterator[Fault]:
+    """Metrics of the confirmation that no run records."""
+    known = [name for name in study.metrics if name.startswith("test/")] or list(study.metrics)
     for i, metric in enumerate(study.confirm.metrics):
-        if metric not in TEST_METRICS:
-            close = nearest(metric, TEST_METRICS)
+        if metric not in known:
+            close = nearest(metric, known)
             yield Fault(
                 ("confirm", "metrics", i),
                 f"confirm.metrics has `{metric}`, which no run records",
-                listing(TEST_METRICS),
+                listing(known),
                 f"`{close}`" if close else "",
             )
-    every = TrainConfig(**study.trial).eval_every
+
+
+def _rung_faults(study: Study, *, data: bool) -> Iterator[Fault]:
+    """Epochs at which trials are compared and nothing is measured."""
     rule = study.search.pruned if study.search else None
-    for arm in study.arms if rule else ():
-        length = epochs_of(study, arm, study.tuned_under, data=data)
+    every = study.trains.measured_every(study.trial)
+    if rule is None or rule.rule != "asha":
+        return
+    for arm in arms_of(study).values():
+        length = arm.length(study.tuned_under, data=data)
         missed = [rung for rung in rule.rungs(length[1]) if rung % every] if length else []
-        if rule.rule == "asha" and missed:
+        if missed:
             yield Fault(
                 ("trial", "eval_every"),
-                f"trials of {arm} may be stopped at epoch {missed[0]}, where eval_every: {every} "
-                "measures nothing",
+                f"trials of {arm.name} may be stopped at epoch {missed[0]}, where eval_every: "
+                f"{every} measures nothing",
                 "rungs, grace_epochs times powers of reduction_factor, at multiples of eval_every",
                 f"trial: {{eval_every: 1}}, or grace_epochs: {every}",
             )
-            break
+            return
+
+
+def _window_faults(study: Study, *, data: bool) -> Iterator[Fault]:
+    """Windows of claims that begin or end where nothing is measured, or after the last epoch."""
+    every = study.trains.measured_every(study.trial)
     for i, claim in enumerate(study.claims):
         metric = parse_metric(claim["metric"])
-        if metric and metric.window and any(end % every for end in metric.window):
+        if metric is None or metric.window is None:
+            continue
+        if any(end % every for end in metric.window):
             yield Fault(
                 ("claims", i, "metric"),
                 f"the window of {claim['metric']} begins or ends where eval_every: {every} "
                 "measures nothing",
                 f"epochs that are multiples of {every}",
             )
-        elif metric and metric.window:
-            yield from _window_faults(study, i, metric, data=data)
+        else:
+            yield from _after_the_end(study, i, metric, data=data)
 
 
-def _window_faults(study: Study, i: int, metric: Metric, *, data: bool) -> Iterator[Fault]:
-    """A window that goes on after the last epoch of a training that the claim is about."""
+def _after_the_end(study: Study, i: int, metric: Metric, *, data: bool) -> Iterator[Fault]:
+    """A window that continues after the last epoch of a training that the claim is about."""
     claim = read_plan(study.declared()).claims[i]
-    arms = [arm for arm in study.arms if arm in (claim.a, claim.b)]
+    arms = [arm for name, arm in arms_of(study).items() if name in (claim.a, claim.b)]
     for arm, condition in itertools.product(arms, claim.conditions):
-        length = epochs_of(study, arm, condition, data=data)
+        length = arm.length(condition, data=data)
         if length and metric.window[1] > length[0]:
             fewest = length[0]
             yield Fault(
                 ("claims", i, "metric"),
-                f"the window of {metric.text} ends after the last epoch of {arm} under "
+                f"the window of {metric.text} ends after the last epoch of {arm.name} under "
                 f"{condition}, whose trainings may have no more than {fewest}",
                 f"epochs within 0-{fewest}",
                 f"auc({metric.base}, epochs {min(metric.window[0], fewest)}-{fewest})",
@@ -116,7 +122,9 @@ def _seed_faults(study: Study) -> Iterator[Fault]:
         yield Fault(("confirm", "seeds"), message, "each seed once: a repeated run is no new run")
     if not seeds:
         yield Fault(("confirm", "seeds"), "confirm.seeds is empty", "at least 1 seed, 6 to decide")
-    rechecked = study.search.rechecks.seeds if study.search and study.search.rechecks else []
+    if study.search is None:
+        return
+    rechecked = study.search.rechecks.seeds if study.search.rechecks else []
     seen = sorted(set(rechecked) & set(seeds))
     if seen:
         yield Fault(
@@ -126,10 +134,10 @@ def _seed_faults(study: Study) -> Iterator[Fault]:
             "seeds outside of confirm.seeds",
             f"seeds: [{max(seeds) + 101}, {max(seeds) + 102}]",
         )
-    if study.search and study.search.seed in rechecked:
+    if study.search.seed in rechecked:
         message = f"search.rechecks.seeds contains {study.search.seed}, the seed of the search"
         yield Fault(("search", "rechecks", "seeds"), message, "other seeds: that one is known")
-    if study.search and study.search.seed in seeds:
+    if study.search.seed in seeds:
         yield Fault(
             ("confirm", "seeds"),
             f"confirm.seeds contains {study.search.seed}, the seed of the search: the winners "
@@ -140,9 +148,9 @@ def _seed_faults(study: Study) -> Iterator[Fault]:
 
 
 def _gpu_faults(study: Study) -> Iterator[Fault]:
-    """Ray shares out parts of one card, or whole cards."""
+    """Ray assigns parts of one card, or whole cards."""
     gpus = study.resources.gpus
-    if gpus != "auto" and gpus > 1 and not gpus.is_integer():
+    if gpus != "auto" and gpus > 1 and not float(gpus).is_integer():
         yield Fault(
             ("resources", "gpus"),
             f"resources.gpus is {gpus:g}: a training has a part of one card, or whole cards",
@@ -153,41 +161,41 @@ def _gpu_faults(study: Study) -> Iterator[Fault]:
 
 def _config_faults(study: Study) -> Iterator[Fault]:
     """Combinations that no single setting shows: every arm under every condition, space ends."""
-    for arm in study.arms:
-        for condition in study.conditions:
-            fixed = study.fixed(arm, condition)
-            fault = conflict(fixed)
-            if fault:
-                yield Fault(_written(study, arm, condition, "epochs", "budget"), fault, *_ONE_OF)
-                continue
-            error = _refused(fixed)
+    for arm in arms_of(study).values():
+        usable = True
+        for condition, settings in arm.settings.items():
+            # What is searched may be required of the function, and is drawn.
+            drawn = arm.space.draw(lambda _, p: p.choices[0] if p.choices else p.low)
+            error = _refused(study, drawn | settings)
             if error:
-                yield Fault(_culprit(study, arm, condition, error), f"arm {arm}: {error}")
-        space, fixed = search_space.arm_space(study, arm), study.fixed(arm, study.tuned_under)
-        for name, settings in search_space.corners(space, fixed):
-            error = _refused(settings)
-            if error and not _refused(fixed):
-                yield Fault(("search", "space", name), f"search.space.{name}, arm {arm}: {error}")
+                usable = usable and condition != study.tuned_under
+                yield _config_fault(study, arm, condition, error)
+        for name, settings in arm.space.corners() if usable else ():
+            error = _refused(study, settings)
+            if error:
+                message = f"search.space.{name}, arm {arm.name}: {error}"
+                yield Fault(("search", "space", name), message)
                 break
 
 
-_ONE_OF = (
-    "`epochs`, or a `budget` of epochs or views; with a budget of seconds both",
-    "trial: {epochs: null} beside the budget takes back the epochs of the file",
-)
-
-
-def _refused(settings: Settings) -> str | None:
+def _refused(study: Study, settings: Settings) -> ValueError | None:
     try:
-        TrainConfig(**settings)
-    except ValidationError as error:
-        details = error.errors(include_url=False)[0]
-        return str(details.get("ctx", {}).get("error", details["msg"]))
+        study.trains.complete(settings)
+    except ValueError as error:
+        return error
     return None
 
 
+def _config_fault(study: Study, arm: Arm, condition: str, error: ValueError) -> Fault:
+    about = getattr(error, "settings", ())
+    if getattr(error, "allowed", "") or getattr(error, "remedy", ""):
+        return fault_of(error, _written(study, arm.name, condition, *about))
+    path = _culprit(study, arm.name, condition, str(error))
+    return Fault(path, f"arm {arm.name}: {error}")
+
+
 def _culprit(study: Study, arm: str, condition: str, error: str) -> Path:
-    """The written setting that the message speaks of, else the arm."""
+    """The written setting that the message begins with, else the arm."""
     rooms: tuple[tuple[Path, Settings], ...] = (
         (("conditions", condition), study.conditions[condition]),
         (("arms", arm), study.arms[arm]),
@@ -201,35 +209,32 @@ def _culprit(study: Study, arm: str, condition: str, error: str) -> Path:
 
 
 def _data_faults(study: Study) -> Iterator[Fault]:
-    """Datasets that are not there, and batches larger than the training split."""
+    """Data that cannot be prepared, or that do not suit a training: a batch above the split."""
     seen: set[tuple[Any, ...]] = set()
-    for arm in study.arms:
-        for condition in study.conditions:
-            settings = study.fixed(arm, condition)
-            config = TrainConfig(**settings)
-            key = (config.dataset, config.dataset_path, config.split_seed, config.train_limit,
-                   config.imbalance)  # fmt: skip
-            sizes = [config.batch_size, *_batch_sizes(study, arm)]
-            if (*key, max(sizes)) in seen:
+    for arm, condition in itertools.product(arms_of(study).values(), study.conditions):
+        for settings in _extremes(study, arm, condition):
+            key = tuple(
+                str(settings.get(name))
+                for name in (*study.trains.data_settings, *study.trains.length_settings)
+            )
+            if key in seen:
                 continue
-            seen.add((*key, max(sizes)))
+            seen.add(key)
             try:
-                count = train_count(config)
-            except DataError as error:
-                yield Fault(_written(study, arm, condition, "dataset_path", "dataset"), str(error))
-                continue
-            try:
-                for size in sizes:
-                    batches(TrainConfig(**(settings | {"batch_size": size})), count)
-            except DataError as error:
-                yield Fault(_written(study, arm, condition, "batch_size"), str(error))
+                study.trains.prepare(settings)
+                study.trains.length(settings)
+            except ValueError as error:
+                about = getattr(error, "settings", ())
+                yield fault_of(error, _written(study, arm.name, condition, *about))
 
 
-def _batch_sizes(study: Study, arm: str) -> list[int]:
-    parameter = search_space.arm_space(study, arm).get("batch_size")
-    if parameter is None:
-        return []
-    return [int(v) for v in parameter.choices or [parameter.high]]
+def _extremes(study: Study, arm: Arm, condition: str) -> Iterable[Settings]:
+    """The arm's settings, and those with the searched lengths at their ends."""
+    yield arm.settings[condition]
+    for name in study.trains.length_settings:
+        parameter = arm.space.get(name)
+        for value in (parameter.choices or [parameter.high]) if parameter else ():
+            yield arm.settings[condition] | {name: int(value)}
 
 
 def _written(study: Study, arm: str, condition: str, *names: str) -> Path:
@@ -244,3 +249,24 @@ def _written(study: Study, arm: str, condition: str, *names: str) -> Path:
         if name in study.trial:
             return ("trial", name)
     return ("trial",)
+
+
+def _part_faults(study: Study) -> Iterator[Fault]:
+    """A loss or an encoder of the user's own that fails on a tiny batch, before any worker does."""
+    try:
+        study.trains.try_parts()
+    except ValueError as error:
+        places = {
+            path: value
+            for room in (("trial",), *(("arms", name) for name in study.arms))
+            for path, value in _settings_at(study, room)
+        }
+        mentioned = [
+            path for path, value in places.items() if f"{value}" and f"{value}" in str(error)
+        ]
+        yield fault_of(error, mentioned[0] if mentioned else ("workload",))
+
+
+def _settings_at(study: Study, room: Path) -> list[tuple[Path, Any]]:
+    settings = study.trial if room == ("trial",) else study.arms[str(room[1])]
+    return [((*room, name), value) for name, value in settings.items() if ":" in str(value)]

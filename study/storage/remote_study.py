@@ -1,4 +1,4 @@
-"""How is a study with an address worked on: brought here, kept there while it runs, let go?
+"""A study with an address: brought here, kept there while it runs, released at the end.
 
 It is worked on in a folder of this machine, below the cache, with all that a study in a folder of
 its own has: locks, whole files, a database. A `Mirror` keeps the copy in the store a few seconds
@@ -15,7 +15,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from contrastive.data.cache import root
+from study.environment import cache_root
 from study.errors import Paused, StudyError, listing
 from study.records.files import digest, write_whole
 from study.records.folder import already_exists, state_of
@@ -41,7 +41,7 @@ class RemoteStudy:
 
     def __init__(self, address: str, name: str, say: Callable[[str], None]) -> None:
         self.store = Store(address, name)
-        self.path = root(None) / "studies" / digest(place(address))[:12] / name
+        self.path = cache_root() / "studies" / digest(place(address))[:12] / name
         self._say, self._forgotten = say, False
 
     def refuse_existing(self, *, command: str) -> None:

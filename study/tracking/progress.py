@@ -1,4 +1,4 @@
-"""What does the person in front of the terminal see while a phase runs?"""
+"""Progress of a phase in the terminal: a table that stays in place, or plain lines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Display:
     Args:
         phase: its title.
         planned: jobs of each arm, those of earlier sessions included.
-        metric: shown as "best so far".
+        metric: shown as "best so far"; `better` says which way it is.
         console: where to.
         clock: seconds; for tests.
     """
@@ -50,10 +50,12 @@ class Display:
         planned: Mapping[str, int],
         *,
         metric: str,
+        better: str = "higher",
         console: Console,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._phase, self._metric, self._console, self._clock = phase, metric, console, clock
+        self._best = min if better == "lower" else max
         self._arms = {arm: _Arm(count) for arm, count in planned.items()}
         self._started, self._spoken, self._ended_here = clock(), clock(), 0
         self._within: dict[str, float] = {}  # share of each running job that is done
@@ -96,8 +98,8 @@ class Display:
         arm = self._arms[job.arm]
         values = [r.metrics[self._metric] for r in records if self._metric in r.metrics]
         if values:
-            arm.best = max([*values, arm.best if arm.best is not None else values[0]])
-        if records:
+            arm.best = self._best([*values, arm.best if arm.best is not None else values[0]])
+        if records and job.planned_epochs:
             self._within[job.key] = records[-1].epoch / job.planned_epochs
         if not self._live and self._clock() - self._spoken > PLAIN_EVERY_S:
             self._say()

@@ -1,4 +1,4 @@
-"""What do several trainings at a time do to one card of this machine or cluster?
+"""The bench: one reserved card on which several trainings at a time are measured.
 
 Ray runs them, on a card of their own and in workers that end with the measurement: so nothing of
 it stays on the card or in a worker that trains for the study. A room for Ray beside `resources.py`
@@ -21,6 +21,7 @@ from ray.util.scheduling_strategies import (
     PlacementGroupSchedulingStrategy,
 )
 
+from study.errors import first_line
 from study.execution.gpu_sharing.packing import MOST, Card, Seen, Unmeasured
 from study.execution.gpu_sharing.probe import Glance, Probe
 
@@ -60,7 +61,7 @@ def bench(cpus: int, probe: type[Any] = Probe) -> Iterator[Bench]:
         finally:
             remove_placement_group(group)
     except RayError as error:  # a worker died, or did not answer
-        raise Unmeasured(_first_line(error)) from None
+        raise Unmeasured(first_line(error)) from None
 
 
 def _smallest_card(probe: type[Any]) -> tuple[str, float, str, float]:
@@ -160,7 +161,7 @@ class Bench:
         try:
             glances = ray.get(calls, timeout=READY_WITHIN_S)
         except RayError as error:
-            raise Unmeasured(_first_line(error)) from None
+            raise Unmeasured(first_line(error)) from None
         for glance in glances:
             if glance.error:
                 raise Unmeasured(glance.error)
@@ -180,7 +181,3 @@ def _end(workers: Sequence[Any]) -> None:
     for worker in workers:
         with contextlib.suppress(RayError):
             ray.get(worker.cards.remote(), timeout=30)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,4 +1,4 @@
-"""Which trainings of a study need the most memory of a card?"""
+"""The heaviest trainings of a study: those that need the most memory of a card."""
 
 from __future__ import annotations
 
@@ -6,83 +6,58 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from contrastive.config import SETTINGS, TrainConfig, settings
-from study.design import search_space
+from study.design.arms import Arm, arms_of
 from study.design.constraints import satisfied
-from study.design.study import Parameter, Settings, Study
+from study.design.study import Parameter, Study
+from study.workload import Settings
 
-# Trainings that differ in one of these cannot be compared by counting views: each is measured.
-_KIND = tuple(
-    name
-    for name in SETTINGS
-    if name
-    in {
-        "dataset",
-        "dataset_path",
-        "train_limit",
-        "imbalance",
-        "encoder",
-        "projection_dim",
-        "loss",
-        "aggregation",
-        "precision",
-        "compile",
-    }
-)
-_WEIGHTY = (*_KIND, "batch_size", "num_positives")
 _POINTS = 9  # looked at in a range, its ends among them
 _MOST = 20_000  # combinations looked at for an arm under a condition
 
 
-def heaviest(study: Study) -> list[TrainConfig]:
-    """Of each kind of training that the study can run, the one with the most views in a batch.
+def heaviest(study: Study) -> list[Settings]:
+    """Of each kind of training that the study can run, the one whose size is the largest.
 
-    Memory grows with the views of a batch, batch_size · (num_positives + 1); what else changes it
-    (encoder, loss, data, precision) makes another kind. Constraints of the search are obeyed, all
-    conditions are looked at: the winners are trained under each of them.
+    The workload says what makes a kind, and how memory grows within it. Constraints of the search
+    are respected; all conditions are looked at, since winners are trained under each of them.
     """
-    found: dict[tuple[Any, ...], tuple[int, Settings]] = {}
-    for arm, condition in itertools.product(study.arms, study.conditions):
-        for chosen in _configurations(study, arm, condition):
-            kind = tuple(chosen[name] for name in _KIND)
-            views = chosen["batch_size"] * (chosen["num_positives"] + 1)
-            if kind not in found or views > found[kind][0]:
-                found[kind] = (views, chosen)
-    return [TrainConfig(**chosen) for _, chosen in found.values()]
+    found: dict[tuple[Any, ...], tuple[float, Settings]] = {}
+    for arm, condition in itertools.product(arms_of(study).values(), study.conditions):
+        for settings in _configurations(study, arm, condition):
+            kind, size = study.trains.weight(settings)
+            if kind not in found or size > found[kind][0]:
+                found[kind] = (size, settings)
+    return [settings for _, settings in found.values()]
 
 
-def _configurations(study: Study, arm: str, condition: str) -> Iterator[Settings]:
-    fixed = study.fixed(arm, condition)
-    space = search_space.arm_space(study, arm)
-    weighty = [name for name in space if name in _WEIGHTY]
-    values = [_values(name, space[name]) for name in weighty]
-    defaults = settings(TrainConfig())
+def _configurations(study: Study, arm: Arm, condition: str) -> Iterator[Settings]:
+    space, weighty = arm.space, set(study.trains.weight_settings)
+    names = [name for name in space if name in weighty]
+    values = [_values(arm, name, space[name]) for name in names]
     constraints = study.search.require if study.search else []
+
+    def ordinary(name: str, parameter: Parameter) -> Any:
+        """A value that has no part in the memory: the default, or else one of the range."""
+        default = study.trains.defaults.get(name)
+        if parameter.holds(default):
+            return default
+        return parameter.choices[0] if parameter.choices is not None else parameter.low
+
     for combination in itertools.islice(itertools.product(*values), _MOST):
-        chosen = dict(zip(weighty, combination, strict=True))
-        drawn = search_space.draw(
-            space, fixed, lambda name, p, c=chosen: c.get(name, _ordinary(name, p))
-        )
-        full = defaults | fixed | drawn | study.conditions[condition]
-        if all(satisfied(constraint, full) for constraint in constraints):
-            yield full
+        chosen = dict(zip(names, combination, strict=True))
+        drawn = space.draw(lambda name, p, c=chosen: c[name] if name in c else ordinary(name, p))
+        settings = arm.complete(condition, drawn)
+        if all(satisfied(constraint, settings) for constraint in constraints):
+            yield settings
 
 
-def _values(name: str, parameter: Parameter) -> list[Any]:
+def _values(arm: Arm, name: str, parameter: Parameter) -> list[Any]:
     """The heavy end first, for the case that there are too many combinations."""
     if parameter.choices is not None:
         numbers = all(isinstance(choice, int | float) for choice in parameter.choices)
         return sorted(parameter.choices, reverse=True) if numbers else list(parameter.choices)
     width = parameter.high - parameter.low
     points = {
-        search_space.tidy(name, parameter.low + width * i / (_POINTS - 1)) for i in range(_POINTS)
+        arm.space.tidy(name, parameter.low + width * i / (_POINTS - 1)) for i in range(_POINTS)
     }
     return sorted(points, reverse=True)
-
-
-def _ordinary(name: str, parameter: Parameter) -> Any:
-    """A value that has no part in the memory: the default, or else one of the range."""
-    default = getattr(TrainConfig(), name)
-    if parameter.holds(default):
-        return default
-    return parameter.choices[0] if parameter.choices is not None else parameter.low

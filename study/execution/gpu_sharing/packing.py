@@ -1,4 +1,4 @@
-"""How many trainings share a card: as many as fit, and no more than make it faster?
+"""Packing: how many trainings share a card, as many as fit and make it faster.
 
 The decision and what is kept of it. The trainings that it rests on are real ones, run by
 `study.execution.gpu_sharing.bench`; nothing here knows Ray or a GPU.
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from study.design.length import timed
+from study.design.arms import timed
 from study.design.study import Study
 from study.execution.gpu_sharing.heaviest_trainings import heaviest
 from study.records.files import digest, write_whole
@@ -164,7 +164,10 @@ def trainings_per_card(
     file = folder / "packing.json"
     try:
         with open_bench() as bench:
-            trainings = [work(config) for config in heaviest(study)]
+            trainings = [
+                work(study.trains, settings) | study.task(required=[])
+                for settings in heaviest(study)
+            ]
             asked = digest([asdict(bench.card), [training["config"] for training in trainings]])
             known = _kept(file, asked)
             packing = known or _measured(bench, trainings)

@@ -1,8 +1,8 @@
-"""What does a training do on a card while others may run beside it? Plain code, without Ray.
+"""The probe: what a training does on a card while others may run beside it. Needs no Ray.
 
 It is the very training that the search would run, steps and evaluations on the validation split,
-over and over, and is ended from a hook of the optimiser. So its memory and its speed are those of a
-search's trial. No result of it is kept.
+over and over, and is stopped from a hook of the optimiser, or where it reports. So its memory and
+its speed are those of a search's trial. No result of it is kept.
 
 The reading of the test split, which ends a confirmation run, is not measured: it is read once per
 run, and a measurement is none. It holds the test images, the representations of both splits and a
@@ -14,19 +14,18 @@ more with twice its share, see `study.execution.ray_tune`.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
-
-from contrastive.config import TrainConfig
-from contrastive.data import load_prepared
-from contrastive.training.loop import Diverged, train
+from study.errors import first_line
+from study.workload import Diverged, Run, Stopped, load_object, load_workload
 
 _GIB = 2**30
 
@@ -60,14 +59,15 @@ class Probe:
     """
 
     def __init__(self, threads: int = 1) -> None:
-        torch.set_num_threads(threads)
+        self._threads = threads
         self._thread: threading.Thread | None = None
         self._steps, self._error = 0, ""
         self._stopping = threading.Event()
 
     def cards(self) -> list[tuple[str, float]]:
         """Name and GiB of each card that this process sees."""
-        if not torch.cuda.is_available():
+        torch = _torch()
+        if torch is None or not torch.cuda.is_available():
             return []
         found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
         return [(card.name, card.total_memory / _GIB) for card in found]
@@ -81,7 +81,8 @@ class Probe:
         self.stop()
         self._steps, self._error = 0, ""
         self._stopping.clear()
-        if torch.cuda.is_available():
+        torch = _torch()
+        if torch is not None and torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
         self._thread = threading.Thread(target=self._run, args=(dict(training),), daemon=True)
         self._thread.start()
@@ -89,7 +90,8 @@ class Probe:
     def look(self) -> Glance:
         """How far it is and what it has needed."""
         peak = held = used = 0.0
-        if torch.cuda.is_available():
+        torch = _torch()
+        if torch is not None and torch.cuda.is_available():
             peak, held = torch.cuda.max_memory_reserved(), torch.cuda.memory_reserved()
             free, total = torch.cuda.mem_get_info()
             used = total - free
@@ -102,28 +104,58 @@ class Probe:
             self._stopping.set()
             self._thread.join()
             self._thread = None
-        if torch.cuda.is_available():
+        torch = _torch()
+        if torch is not None and torch.cuda.is_available():
             torch.cuda.empty_cache()
 
     def _run(self, training: dict[str, Any]) -> None:
-        hook = register_optimizer_step_post_hook(self._count)
         try:
-            config = TrainConfig(**training["config"])
-            here = Path(training["data"]).is_dir()  # as in study.trial
-            dataset = load_prepared(Path(training["data"])) if here else None
-            while True:
-                try:
-                    # Never the test split: it is read once per confirmation run.
-                    for _ in train(config, 0, dataset=dataset, read_test=False):
+            workload = load_workload(
+                training["workload"], training["beside"], training["declared"]
+            ).extended([training["config"]], lambda name: load_object(name, training["beside"]))
+            with self._counted_steps():
+                while True:
+                    with tempfile.TemporaryDirectory() as folder:
+                        # A training that diverges costs as much as one that learns.
+                        with contextlib.suppress(Diverged):
+                            workload.train(self._as_run(Path(folder), training), training["config"])
                         self._raise_if_stopped()
-                except Diverged:  # costs as much as one that learns
-                    continue
-        except _Stopped:
+        except Stopped:
             pass
         except Exception as error:
-            self._error = str(error).strip().splitlines()[0] if str(error) else repr(error)
+            self._error = first_line(error)
+
+    def _as_run(self, folder: Path, training: Mapping[str, Any]) -> Run:
+        # Never the test split: it is read once per confirmation run.
+        return Run(
+            seed=0,
+            threads=self._threads,
+            prepared=training["data"],
+            _home=folder / "checkpoint",
+            _kept=folder / "kept",
+            _send=lambda *_: self._on_report(),
+            _first_epoch=0,
+            _device=lambda: "cuda" if (torch := _torch()) and torch.cuda.is_available() else "cpu",
+        )
+
+    @contextlib.contextmanager
+    def _counted_steps(self) -> Iterator[None]:
+        """Steps of PyTorch's optimisers; without PyTorch reports are counted instead."""
+        self._hooked = _torch() is not None
+        if not self._hooked:
+            yield
+            return
+        optimiser = importlib.import_module("torch.optim.optimizer")
+        hook = optimiser.register_optimizer_step_post_hook(self._count)
+        try:
+            yield
         finally:
             hook.remove()
+
+    def _on_report(self) -> None:
+        if not self._hooked:
+            self._count()
+        self._raise_if_stopped()
 
     def _count(self, *_: object) -> None:
         self._steps += 1
@@ -131,8 +163,12 @@ class Probe:
 
     def _raise_if_stopped(self) -> None:
         if self._stopping.is_set():
-            raise _Stopped
+            raise Stopped
 
 
-class _Stopped(Exception):
-    """Unwinds the training."""
+def _torch() -> Any:
+    """PyTorch, where it is installed."""
+    try:
+        return importlib.import_module("torch")
+    except ModuleNotFoundError:
+        return None

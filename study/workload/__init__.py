@@ -1,0 +1,19 @@
+"""Workloads: what a study trains. The built-in one, or any training function."""
+
+from study.workload.function import FunctionWorkload
+from study.workload.interface import Settings, SettingsError, Workload
+from study.workload.registry import load_object, load_workload
+from study.workload.run import Diverged, ReportError, Run, Stopped
+
+__all__ = [
+    "Diverged",
+    "FunctionWorkload",
+    "ReportError",
+    "Run",
+    "Settings",
+    "SettingsError",
+    "Stopped",
+    "Workload",
+    "load_object",
+    "load_workload",
+]
