@@ -8,7 +8,13 @@ from typing import Any
 
 from study.design.study import Study
 from study.errors import Fault, Path
-from study.workload import FunctionWorkload, Workload, load_object, load_workload
+from study.workload import (
+    FunctionWorkload,
+    SettingsError,
+    Workload,
+    load_object,
+    load_workload,
+)
 
 DEFAULT = "contrastive"
 
