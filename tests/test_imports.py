@@ -69,7 +69,7 @@ def test_a_file_imports_only_what_its_room_may(file: Path):
         assert library not in tops or name.startswith(room)
 
 
-@pytest.mark.parametrize("package", ["contrastive", "analysis"])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_no_import_runs_back_up(package: str):
     """Peels off the rooms that import nothing that is left; a circle would stay."""
     left, levels = arrows(package), 0

@@ -280,7 +280,12 @@ class Study(_Model):
 
     def better(self, metric: str) -> Literal["higher", "lower"]:
         """Which way a metric is better."""
-        return self.metrics[metric].better
+        return self.declared_metric(metric).better
+
+    def declared_metric(self, metric: str) -> Metric:
+        """What a metric is; of a study recorded before metrics were, what its workload says."""
+        found = self.metrics.get(metric)
+        return found if found is not None else Metric(**self.trains.metrics[metric])
 
     @property
     def tuned_under(self) -> str:

@@ -36,7 +36,7 @@ def judged(ending: Ending, study: Study) -> list[float] | None:
     values = []
     for metric in search.metrics:
         recorded = [r.metrics[metric] for r in ending.records if metric in r.metrics and r.epoch]
-        cost = study.metrics[metric].kind == "cost"
+        cost = study.declared_metric(metric).kind == "cost"
         last = recorded[-1 if cost else -search.smooth_epochs :]
         if not last:
             return None

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from study.design.study import Study
-from study.errors import StudyError
+from study.errors import StudyError, dotted
 from study.records.files import digest, write_whole
-from study.spec.build import study_from
 
 # What may change when a study is resumed: it neither alters a verdict's meaning nor any past run.
 _FREE = ("resources", "beside")
@@ -98,7 +98,7 @@ class Folder:
             StudyError: there is no study in this folder.
         """
         try:
-            text = self.study_yaml.read_text(errors="replace")
+            self.study_yaml.read_text(errors="replace")
         except OSError:
             others = sorted(p.parent.name for p in self.path.parent.glob("*/study.yaml"))
             known = ", ".join(others) or "none"
@@ -106,8 +106,16 @@ class Folder:
                 f"there is no study in {self.path}\n  allowed: the name of a study there: {known}\n"
                 "  try: --storage DIR if it was kept elsewhere"
             ) from None
-        self._declared()
-        return study_from(text, str(self.study_yaml))
+        known = {k: v for k, v in self._declared().items() if k in Study.model_fields}
+        try:
+            return Study.model_validate(known)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = dotted(first["loc"])
+            raise StudyError(
+                f"{self.study_yaml} is damaged: {place}: {first['msg']}\n"
+                "  try: restore the file, or start the study again with --name"
+            ) from None
 
     def winners(self) -> dict[str, Any] | None:
         """The settings frozen at the end of the search, if it has ended."""

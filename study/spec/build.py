@@ -28,16 +28,6 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+=-]{0,79}")
 _NAME_RULE = "letters, digits and _ . + = -, beginning with a letter or digit, at most 80"
 
 
-def study_from(text: str, shown: str) -> Study:
-    """A study from the resolved `study.yaml` of a study's folder, trusted to be checked."""
-    document = yaml_document.parse(text, shown)
-    data = {key: value for key, value in document.data.items() if key in Study.model_fields}
-    study, faults = build(data)
-    if study is None:
-        raise spec_error(faults, document)
-    return study
-
-
 def build(data: dict[str, Any]) -> tuple[Study | None, list[Fault]]:
     try:
         return Study.model_validate(data), []
