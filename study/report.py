@@ -6,14 +6,16 @@ from study.environment import quieten
 
 quieten()  # before Optuna and MLflow are imported
 
-import argparse  # noqa: E402
 import sys  # noqa: E402
-from collections.abc import Sequence  # noqa: E402
+from collections.abc import Mapping, Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Annotated, Any  # noqa: E402
 
-from analysis.broken_pipe import run  # noqa: E402
+import typer  # noqa: E402
+
 from analysis.report import one_line_verdicts  # noqa: E402
-from study.errors import StudyError  # noqa: E402
+from study.commands import call  # noqa: E402
+from study.errors import DONE, FAILED, WRONG_INPUT, StudyError, listing, nearest  # noqa: E402
 from study.records.folder import Folder  # noqa: E402
 from study.reporting.provenance import provenance_of  # noqa: E402
 from study.reporting.study_report import report_on  # noqa: E402
@@ -21,38 +23,50 @@ from study.reporting.verify import verify  # noqa: E402
 from study.storage.object_store import is_address, shown  # noqa: E402
 
 MOST_SHOWN = 50
+OTHER_VERDICT = 3
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m study.report", description="Write a study's report again."
-    )
-    parser.add_argument("name", help="of the study")
-    parser.add_argument("--storage", default="studies", metavar="DIR", help="(studies)")
-    parser.add_argument(
-        "--verify", action="store_true", help="compute every number again and say which differ"
-    )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="default: the study's report/")
-    args = parser.parse_args(argv)
+def report(
+    name: Annotated[str, typer.Argument(help="Of the study.")],
+    storage: Annotated[str, typer.Option(metavar="DIR", help="Where studies are kept.")] = (
+        "studies"
+    ),
+    verify_: Annotated[
+        bool, typer.Option("--verify", help="Compute every number again and say which differ.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Default: the study's report/.")
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLAIM=VERDICT",
+            help="Exit with 3 where the claim has another verdict; may be repeated.",
+        ),
+    ] = None,
+) -> int:
+    """Write a study's report again."""
     try:
-        if is_address(args.storage):
+        if is_address(storage):
             raise StudyError(
-                f"--storage {shown(args.storage)} is an address; reports are made in a folder\n"
+                f"--storage {shown(storage)} is an address; reports are made in a folder\n"
                 "  try: the study.run command that made it, with --resume: it writes the report "
                 "again and says which folder of this machine the study is in"
             )
-        folder = Folder(Path(args.storage) / args.name)
-        if args.verify:
+        folder = Folder(Path(storage) / name)
+        if verify_:
             return _verify(folder)
-        report = report_on(folder, out=args.out)
+        found = report_on(folder, out=out)
+        others = list(_other_verdicts(found, require or []))
     except StudyError as error:
         print(error, file=sys.stderr)
-        return 2
-    for line in one_line_verdicts(report):
+        return WRONG_INPUT
+    for line in one_line_verdicts(found):
         print(line)
-    print(f"\nreport:  {(args.out or Path(args.storage) / args.name / 'report') / 'report.html'}")
-    return 0
+    print(f"\nreport:  {(out or Path(storage) / name / 'report') / 'report.html'}")
+    for line in others:
+        print(line, file=sys.stderr)
+    return OTHER_VERDICT if others else DONE
 
 
 def _verify(folder: Folder) -> int:
@@ -63,8 +77,36 @@ def _verify(folder: Folder) -> int:
     if len(found) > MOST_SHOWN:
         print(f"... and {len(found) - MOST_SHOWN} more")
     print(f"{len(found)} differences" if found else "every number follows from the logged runs")
-    return 1 if found else 0
+    return FAILED if found else DONE
+
+
+def _other_verdicts(found: Mapping[str, Any], require: Sequence[str]) -> list[str]:
+    """Claims whose verdict is not the required one.
+
+    Raises:
+        StudyError: there is no such claim or verdict.
+    """
+    verdicts = {str(claim["id"]): claim["verdict"] for claim in found["claims"]}
+    known = ("supported", "refuted", "equivalent", "undecided", "invalid")
+    others = []
+    for text in require:
+        claim, _, wanted = text.partition("=")
+        if claim not in verdicts or wanted not in known:
+            close = nearest(claim, verdicts) or next(iter(verdicts), "F1")
+            raise StudyError(
+                f"--require {text}: there is no such {'claim' if wanted in known else 'verdict'}\n"
+                f"  allowed: {listing(verdicts) or 'no claims'} = {listing(known)}\n"
+                f"  try: --require {close}={wanted if wanted in known else known[0]}"
+            )
+        if verdicts[claim] != wanted:
+            others.append(f"required: {claim} {wanted}; the report says: {verdicts[claim]}")
+    return others
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    return call(report, argv, name="python -m study.report")
 
 
 if __name__ == "__main__":
-    sys.exit(run(main))
+    sys.exit(main())

@@ -1,7 +1,6 @@
-"""Is method A really better than B? `python -m study.run STUDY.yaml` finds out.
+"""The run command: search, confirmation and report of one study, `python -m study.run STUDY.yaml`.
 
-Search, confirmation and report of one study; the same command with `--resume` goes on after
-anything that ended it.
+The same command with `--resume` continues after anything that ended it.
 """
 
 from __future__ import annotations
@@ -10,33 +9,61 @@ from study.environment import quieten
 
 quieten()  # before Ray, MLflow and PyTorch are imported
 
-import argparse  # noqa: E402
 import errno  # noqa: E402
 import shlex  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
+from dataclasses import dataclass  # noqa: E402
 from types import FrameType  # noqa: E402
+from typing import Annotated  # noqa: E402
 
+import typer  # noqa: E402
 from rich.console import Console  # noqa: E402
 
-from study.errors import Paused, StudyError  # noqa: E402
+from study.commands import call  # noqa: E402
+from study.errors import DONE, FAILED, INTERRUPTED, WRONG_INPUT, Paused, StudyError  # noqa: E402
 
-FAILED, WRONG_INPUT, INTERRUPTED = 1, 2, 130
+Storage = Annotated[
+    str,
+    typer.Option(
+        metavar="DIR",
+        help="Where studies are kept: a folder, or s3://bucket/prefix, gs://…, file:///…",
+    ),
+]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
-    args = _parser().parse_args(argv)
-    console = Console(highlight=False, soft_wrap=True)
+def run(
+    spec: Annotated[str, typer.Argument(help="The study file, e.g. search_spaces/pos.yaml.")],
+    profile: Annotated[
+        str | None, typer.Option(help="One of the file's profiles, e.g. paper.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override a key, e.g. --set trial.epochs=5; may be repeated.",
+        ),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Of the study, instead of the file's.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an existing study.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    pilot: Annotated[
+        str | None,
+        typer.Option(metavar="STUDY", help="With --dry-run: an earlier study that has the spread."),
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Of a running Ray cluster; default: this machine.")
+    ] = None,
+    storage: Storage = "studies",
+) -> int:
+    """Search each arm, confirm the winners on fresh paired seeds, report."""
+    asked = _Asked(spec, profile, tuple(overrides or ()), name, address, storage)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
-        from study.session import plan_study, run_study
-
-        if args.dry_run:
-            return plan_study(args, console)
-        return run_study(args, console, command=_command(args), named=_named(args))
+        return _carried_out(asked, resume=resume, dry_run=dry_run, pilot=pilot)
     except StudyError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
@@ -44,73 +71,89 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"the study pauses: {paused}", file=sys.stderr)
         return FAILED
     except OSError as error:
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            print(
-                f"{error.filename or args.storage} cannot be written or read ({error.strerror})\n"
-                "  try: --storage DIR with a folder that is yours",
-                file=sys.stderr,
-            )
-            return WRONG_INPUT
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        print(
-            f"the study pauses: the disk is full ({error.filename or args.storage}); what has "
-            f"finished is kept\n  try: make room, then {_named(args)} --resume",
-            file=sys.stderr,
-        )
-        return FAILED
+        return _disk_error(error, asked)
     except KeyboardInterrupt:
         print(
-            f"\ninterrupted; what has finished is kept\n  to go on: {_named(args)} --resume",
+            f"\ninterrupted; what has finished is kept\n  to continue: {asked.named} --resume",
             file=sys.stderr,
         )
         return INTERRUPTED
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m study.run",
-        description="Search each arm, confirm the winners on fresh paired seeds, report.",
+@dataclass(frozen=True)
+class _Asked:
+    """The command as the user could type it again."""
+
+    spec: str
+    profile: str | None
+    overrides: tuple[str, ...]
+    name: str | None
+    address: str | None
+    storage: str
+
+    @property
+    def command(self) -> str:
+        """Without --name and --resume."""
+        words = ["python", "-m", "study.run", self.spec]
+        words += ["--profile", self.profile] if self.profile else []
+        for override in self.overrides:
+            words += ["--set", override]
+        words += ["--address", self.address] if self.address else []
+        words += ["--storage", self.storage] if self.storage != "studies" else []
+        return shlex.join(words)
+
+    @property
+    def named(self) -> str:
+        """For this very study, without --resume."""
+        return self.command + (f" --name {shlex.quote(self.name)}" if self.name else "")
+
+
+def _carried_out(asked: _Asked, *, resume: bool, dry_run: bool, pilot: str | None) -> int:
+    from study.session import Request, carry_out
+    from study.spec.load import load_study
+
+    console = Console(highlight=False, soft_wrap=True)
+    study = load_study(
+        asked.spec, profile=asked.profile, overrides=asked.overrides, name=asked.name
     )
-    parser.add_argument("spec", help="the study's YAML file, e.g. search_spaces/pos.yaml")
-    parser.add_argument("--profile", help="one of the file's profiles, e.g. paper")
-    parser.add_argument(
-        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE",
-        help="override a key, e.g. --set trial.epochs=5; may be repeated",
-    )  # fmt: skip
-    parser.add_argument("--name", help="of the study, instead of the file's")
-    parser.add_argument("--resume", action="store_true", help="go on with an existing study")
-    parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
-    parser.add_argument(
-        "--pilot", metavar="STUDY", help="with --dry-run: an earlier study that tells the spread"
+    if dry_run:
+        from study.execution.resources import slots_here
+        from study.planning.dry_run import plan_lines
+        from study.planning.power import pilot_of
+
+        spread = pilot_of(asked.storage, pilot, study.name)
+        for line in plan_lines(study, slots=slots_here(study.resources), pilot=spread):
+            console.print(line, markup=False)
+        return DONE
+    request = Request(
+        study,
+        storage=asked.storage,
+        address=asked.address,
+        resume=resume,
+        command=asked.command,
+        named=asked.named,
+        own_process=True,
     )
-    parser.add_argument("--address", help="of a running Ray cluster; default: this machine")
-    parser.add_argument(
-        "--storage",
-        default="studies",
-        metavar="DIR",
-        help="where studies are kept (studies): a folder, or s3://bucket/prefix, gs://…, file:///…",
+    return carry_out(request, console)[0]
+
+
+def _disk_error(error: OSError, asked: _Asked) -> int:
+    place = error.filename or asked.storage
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        print(
+            f"{place} cannot be written or read ({error.strerror})\n"
+            "  try: --storage DIR with a folder that is yours",
+            file=sys.stderr,
+        )
+        return WRONG_INPUT
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        raise error
+    print(
+        f"the study pauses: the disk is full ({place}); what has finished is kept\n"
+        f"  try: make room, then {asked.named} --resume",
+        file=sys.stderr,
     )
-    return parser
-
-
-def _command(args: argparse.Namespace) -> str:
-    """The command as the user could type it again, without --name and --resume."""
-    words = ["python", "-m", "study.run", args.spec]
-    if args.profile:
-        words += ["--profile", args.profile]
-    for override in args.overrides:
-        words += ["--set", override]
-    if args.address:
-        words += ["--address", args.address]
-    if args.storage != "studies":
-        words += ["--storage", args.storage]
-    return shlex.join(words)
-
-
-def _named(args: argparse.Namespace) -> str:
-    """The command for this very study, to which --resume can be added."""
-    return _command(args) + (f" --name {shlex.quote(args.name)}" if args.name else "")
+    return FAILED
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -118,6 +161,11 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     for other in (signal.SIGINT, signal.SIGTERM):
         signal.signal(other, signal.SIG_IGN)
     raise KeyboardInterrupt
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    return call(run, argv, name="python -m study.run")
 
 
 if __name__ == "__main__":

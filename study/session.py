@@ -2,114 +2,123 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from study.design.study import Settings, Study
-from study.errors import DONE, StudyError
+from study.errors import StudyError
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
 from study.planning.identical import identical_lines
-from study.planning.power import pilot_of
 from study.records.folder import Folder
 from study.records.job import Job
 from study.records.ledger import Ledger
 from study.reporting.provenance import hardware, versions
 from study.reporting.summary import close_study
 from study.reporting.tables import write_tables
-from study.spec.load import load_study
 from study.storage.object_store import is_address, shown
 from study.storage.remote_study import RemoteStudy
 from study.tracking.mlflow_tracker import Tracker
 from study.tracking.progress import Display
 
 
-def plan_study(args: argparse.Namespace, console: Console) -> int:
-    """`--dry-run`: print what the study would do."""
-    study = _load(args)
-    from study.execution.resources import slots_here
-    from study.planning.dry_run import plan_lines
+@dataclass(frozen=True)
+class Request:
+    """What a command asks to be done with a study.
 
-    pilot = pilot_of(args.storage, args.pilot, study.name)
-    for line in plan_lines(study, slots=slots_here(study.resources), pilot=pilot):
-        console.print(line, markup=False)
-    return DONE
-
-
-def run_study(args: argparse.Namespace, console: Console, *, command: str, named: str) -> int:
-    """The whole study; returns 0, or 1 if a training failed.
-
-    Args:
-        args: of the command line.
-        console: where to.
-        command: as typed, without --name and --resume; `named`: with --name.
+    Attributes:
+        study: checked.
+        storage: folder, or address, in which studies are kept.
+        address: of a Ray cluster; None: this machine.
+        resume: continue an existing study.
+        command: as the user could type it again, without --name and --resume.
+        named: the same with --name.
+        own_process: whether the process is the command's own, which may end it.
     """
-    study = _load(args)
+
+    study: Study
+    storage: str = "studies"
+    address: str | None = None
+    resume: bool = False
+    command: str = ""
+    named: str = ""
+    own_process: bool = False
+
+
+def carry_out(request: Request, console: Console) -> tuple[int, Folder]:
+    """The whole study, from wherever it stands.
+
+    Returns:
+        0, or 1 if a training failed; and the study's folder.
+
+    Raises:
+        StudyError: the study exists and is not to be resumed, or has another design.
+        Paused: it cannot continue as things are, but can be resumed.
+    """
+    study = request.study
+    _check_environment(study)
     for line in identical_lines(study):
         console.print(f"note: {line}", markup=False)
-    stored = None
-    if is_address(args.storage):
-        stored = RemoteStudy(args.storage, study.name, lambda text: print(text, file=sys.stderr))
-    folder = Folder(stored.path if stored else Path(args.storage) / study.name)
-    storage = shown(args.storage) if stored else args.storage
-    if not args.resume:
-        if stored:
-            stored.refuse_existing(command=command)
-        folder.refuse_existing(command=command, storage=storage)
-    with folder.locked(), stored.kept() if stored else contextlib.nullcontext():
+    if study.trains.open:
+        console.print(f"note: {study.workload} takes any setting: names cannot be checked")
+    remote = None
+    if is_address(request.storage):
+        remote = RemoteStudy(request.storage, study.name, _warn)
+    folder = Folder(remote.path if remote else Path(request.storage) / study.name)
+    storage = shown(request.storage) if remote else request.storage
+    if not request.resume:
+        if remote:
+            remote.refuse_existing(command=request.command)
+        folder.refuse_existing(command=request.command, storage=storage)
+    with folder.locked(), remote.kept() if remote else contextlib.nullcontext():
         fresh = not folder.study_yaml.exists()
         try:
-            return _session(study, folder, args.address, storage, console, command, named)
+            return _session(request, folder, storage, console), folder
         except StudyError:
             if fresh and not (folder.path / "runs").exists():
-                # Nothing has run: the next try shall not be told that the study exists.
-                if stored:
-                    stored.forget()
+                # Nothing has run: the next try shall not be refused because the study exists.
+                if remote:
+                    remote.forget()
                 shutil.rmtree(folder.path, ignore_errors=True)
             raise
 
 
-def _session(
-    study: Study,
-    folder: Folder,
-    address: str | None,
-    storage: str,
-    console: Console,
-    command: str,
-    named: str,
-) -> int:
-    identity = folder.open(study, command=command, storage=storage)
-    session = len(folder.session_log()) + 1
+def _session(request: Request, folder: Folder, storage: str, console: Console) -> int:
+    study = request.study
+    identity = folder.open(study, command=request.command, storage=storage)
+    number = len(folder.session_log()) + 1
     folder.note_session(
-        session=session, command=named, versions=versions(), hardware=hardware(),
+        session=number, command=request.named, versions=versions(), hardware=hardware(),
         seeds=study.confirm.seed_list, hash=folder.hash(),
     )  # fmt: skip
     tags = {
         "study": study.name, "study.id": identity, "study.hash": folder.hash(),
         "question": study.question, "mlflow.note.content": study.question,
     }  # fmt: skip
-    tracker = Tracker(study.name, tags=tags, warn=lambda text: print(text, file=sys.stderr))
+    tracker = Tracker(study.name, tags=tags, warn=_warn)
     try:
-        return Session(study, folder, tracker, console, session, address, storage).run()
+        return Session(request, folder, tracker, console, number, storage).run()
     finally:
         tracker.close()
 
 
-def _load(args: argparse.Namespace) -> Study:
-    study = load_study(args.spec, profile=args.profile, overrides=args.overrides, name=args.name)
+def _check_environment(study: Study) -> None:
     trainings = [study.fixed(arm, c) for arm in study.arms for c in study.conditions]
     try:
         study.trains.check_environment(trainings)
     except ValueError as error:
         raise StudyError(str(error)) from None
-    return study
+
+
+def _warn(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 class Session:
@@ -117,16 +126,17 @@ class Session:
 
     def __init__(
         self,
-        study: Study,
+        request: Request,
         folder: Folder,
         tracker: Tracker,
         console: Console,
-        session: int,
-        address: str | None,
+        number: int,
         storage: str,
     ) -> None:
-        self.study, self.folder, self.tracker, self.console = study, folder, tracker, console
-        self.session, self.address, self.storage = session, address, storage
+        self.study, self.address = request.study, request.address
+        self.own_process = request.own_process
+        self.folder, self.tracker, self.console = folder, tracker, console
+        self.number, self.storage = number, storage
         self.ledger = Ledger(folder.path)
         self.share: Any = None
 
@@ -200,9 +210,10 @@ class Session:
                 source,
                 share=self.share,
                 folder=self.folder.path,
-                session=f"session-{self.session:03d}-{phase}",
+                session=f"session-{self.number:03d}-{phase}",
                 retries=self.study.resources.retries,
                 monitors=(display, self.tracker),
+                own_process=self.own_process,
             )
 
     def _slots(self) -> int:

@@ -25,8 +25,13 @@ def start_ray(address: str | None, study: Study) -> None:
         study: whose code a cluster's workers are given.
 
     Raises:
-        StudyError: no cluster answers there.
+        StudyError: no cluster answers there, or this process uses Ray already.
     """
+    if ray.is_initialized():
+        raise StudyError(
+            "Ray is already in use in this process\n"
+            "  try: ray.shutdown() first, or another process: one study runs at a time"
+        )
     common = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address:
@@ -48,6 +53,11 @@ def start_ray(address: str | None, study: Study) -> None:
             f"Ray cannot be started {where}: {first_line(error)}\n"
             "  allowed: the address of a running cluster, e.g. 127.0.0.1:6379, or none"
         ) from None
+
+
+def stop_ray() -> None:
+    """Leave the cluster, or end Ray on this machine."""
+    ray.shutdown()
 
 
 def _knock(address: str) -> None:

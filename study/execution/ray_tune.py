@@ -45,6 +45,7 @@ def execute(
     retries: int,
     monitors: Sequence[Monitor] = (),
     work: Work | None = None,
+    own_process: bool = True,
 ) -> None:
     """Run jobs until the source has none left and all have ended.
 
@@ -59,6 +60,7 @@ def execute(
         session: a name that no earlier call used in this folder.
         retries: how often a job whose worker was lost is started again.
         monitors: told about everything, never asked.
+        own_process: whether this process may be ended where Ray has died and a call hangs.
         work: what a worker does with a job, if not `study.execution.worker.run_job`.
     """
     remaining = source.remaining()
@@ -86,7 +88,7 @@ def execute(
         )
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
         try:
-            with watching(own_node_alive(), Paused(_RAY_DIED)):
+            with watching(own_node_alive(), Paused(_RAY_DIED), own_process=own_process):
                 tuner.fit()
         except TuneError:  # depending on where, Tune wraps an error of ours or swallows it
             conductor.raise_if_broken()

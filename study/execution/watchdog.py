@@ -1,7 +1,8 @@
-"""Is what this process waits for still there? It may be blocked where it cannot look itself."""
+"""The watchdog: looks whether what this process waits for is still there, and interrupts it."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -15,19 +16,24 @@ PATIENCE_S = 10.0
 
 
 @contextmanager
-def watching(alive: Callable[[], bool], otherwise: Exception) -> Iterator[None]:
+def watching(
+    alive: Callable[[], bool], otherwise: Exception, *, own_process: bool = True
+) -> Iterator[None]:
     """Interrupt the block, and raise `otherwise`, once `alive` says no.
 
-    A thread asks; the main thread is woken by the signal of Ctrl-C, which the program turns into
-    KeyboardInterrupt. Some calls hear no signal: then the process ends where it stands, with exit
-    code 1. It loses nothing, since all that counts is on disk before it counts.
+    A thread asks. A block in the main thread is woken by the signal of Ctrl-C, which Python turns
+    into KeyboardInterrupt; one in another thread by an exception that Python raises there. Some
+    calls hear neither: then the process ends where it stands, with exit code 1, if it may. It loses
+    nothing, since all that counts is on disk before it counts.
 
     Args:
         alive: called every few seconds, in a thread. One no is enough, since a node that Ray has
             marked dead never comes back; of errors it takes three in a row.
-        otherwise: what the caller is to hear in place of the interruption.
+        otherwise: raised in place of the interruption.
+        own_process: whether the process may be ended.
     """
     ended, died = threading.Event(), threading.Event()
+    waiting = threading.current_thread()
 
     def ask() -> None:
         errors = 0
@@ -37,8 +43,8 @@ def watching(alive: Callable[[], bool], otherwise: Exception) -> Iterator[None]:
             if answer is False or errors >= ERRORS:
                 died.set()
                 if not ended.is_set():
-                    os.kill(os.getpid(), signal.SIGINT)
-                if not ended.wait(PATIENCE_S):
+                    _interrupt(waiting)
+                if not ended.wait(PATIENCE_S) and own_process:
                     _end(otherwise)
                 return
 
@@ -52,6 +58,16 @@ def watching(alive: Callable[[], bool], otherwise: Exception) -> Iterator[None]:
         raise
     finally:
         ended.set()
+
+
+def _interrupt(thread: threading.Thread) -> None:
+    """Raise KeyboardInterrupt in a thread."""
+    if thread is threading.main_thread():
+        os.kill(os.getpid(), signal.SIGINT)
+    elif thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)
+        )
 
 
 def _answer(alive: Callable[[], bool]) -> bool | None:

@@ -75,7 +75,11 @@ def pilot_sds(report: Path) -> dict[str, float]:
 
 
 def pilot_of(storage: str, named: str | None, own: str) -> dict[str, float]:
-    """The spread in an earlier study: the one that is named, or one of the same name."""
+    """The spread in an earlier study: the one that is named, or one of the same name.
+
+    Raises:
+        StudyError: the named one does not exist.
+    """
     from study.planning.power import pilot_sds
 
     with contextlib.ExitStack() as stack:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from study.design.study import Study
@@ -168,14 +168,14 @@ class Folder:
                 f"{self.path} cannot be made: {error.strerror}\n"
                 "  try: --storage DIR with a folder that you may write to"
             ) from None
-        with (self.path / "lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise StudyError(
-                    f"another process is running the study in {self.path}\n"
-                    "  try: wait for it, or end it with Ctrl-C"
-                ) from None
+        try:
+            lock = FileLock(self.path / "lock", timeout=0).acquire()
+        except Timeout:
+            raise StudyError(
+                f"another process is running the study in {self.path}\n"
+                "  try: wait for it, or end it with Ctrl-C"
+            ) from None
+        with lock:
             yield
 
     def _declared(self) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
+from typing import Any
 
 import yaml
 
@@ -22,7 +23,7 @@ from study.spec.overrides import (
 
 
 def load_study(
-    file: str | os.PathLike[str],
+    file: str | os.PathLike[str] | Mapping[str, Any],
     *,
     profile: str | None = None,
     overrides: Sequence[str] = (),
@@ -32,7 +33,7 @@ def load_study(
     """Read, resolve and check a study.
 
     Args:
-        file: the YAML file.
+        file: the YAML file, or its content as a mapping.
         profile: one of its `profiles`, laid over the rest.
         overrides: `KEY=VALUE` with a dotted key and a YAML value, laid over both.
         name: instead of the file's `name`.
@@ -42,7 +43,10 @@ def load_study(
         SpecError: lists every fault that was found, with its place.
         StudyError: the file cannot be read.
     """
-    document = _read(FilePath(file))
+    if isinstance(file, Mapping):
+        document, beside = yaml_document.of_data(file, "the study"), FilePath.cwd()
+    else:
+        document, beside = _read(FilePath(file)), FilePath(file).resolve().parent
     faults = list(document.faults)
     if not isinstance(document.data, dict):
         message = f"the file holds {kind_of(document.data)}, not a study"
@@ -57,7 +61,7 @@ def load_study(
         document.places[("name",)] = "--name"
     faults += cross_grids(document)
     replace_epochs_by_budget(document)
-    workload, workload_faults = find_workload(document.data, FilePath(file).resolve().parent)
+    workload, workload_faults = find_workload(document.data, beside)
     faults += workload_faults
     study, shape_faults = build(document.data)
     faults += shape_faults

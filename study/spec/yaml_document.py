@@ -1,8 +1,10 @@
-"""What does a YAML file say, and on which line does it say it?"""
+"""A YAML document with the line of every key and item."""
 
 from __future__ import annotations
 
+import copy
 import re
+from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -118,6 +120,13 @@ def parse(text: str, shown: str) -> Document:
             document.data = _construct(loader, node, (), document)
     finally:
         loader.dispose()
+    return document
+
+
+def of_data(data: Mapping[str, Any], shown: str) -> Document:
+    """As `read`, from data that are there already; they are copied."""
+    document = Document(shown)
+    document.data = copy.deepcopy(dict(data))
     return document
 
 

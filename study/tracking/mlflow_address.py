@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -36,3 +37,14 @@ def browse_command() -> str:
     # Without these it starts job workers that take 1.7 GB and outlive it.
     lean = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1"
     return f"{lean} --backend-store-uri {shown}"
+
+
+def ui_command(port: int) -> list[str]:
+    """The same as arguments of a process, listening on this machine only."""
+    words = ["ui", "--backend-store-uri", tracking_uri(), "--workers", "1"]
+    return [sys.executable, "-m", "mlflow", *words, "--host", "127.0.0.1", "--port", str(port)]
+
+
+def ui_environment() -> dict[str, str]:
+    """The environment for `ui_command`."""
+    return os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from study.errors import first_line
 from study.records.job import Job, Record
 from study.records.ledger import Ending
-from study.tracking.mlflow_writer import MlflowWriter, first_line
+from study.tracking.mlflow_writer import MlflowWriter
 
 FLUSH_EVERY_S = 10.0
 

@@ -1,15 +1,17 @@
-"""The writer of MLflow runs. Lives in the tracker's thread."""
+"""The writer of MLflow runs, in the tracker's thread."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import hashlib
 import logging
-import os
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from study.records.job import Job, Record
 from study.records.ledger import Ending
@@ -30,11 +32,11 @@ class MlflowWriter:
 
         for noisy in ("mlflow", "alembic"):
             logging.getLogger(noisy).setLevel(logging.WARNING)
-        mlflow.set_tracking_uri(tracking_uri())
         self._Metric, self._Param, self._RunTag = Metric, Param, RunTag
         self._tags, self._ids = tags, ids
         with _alone():
-            self._client = mlflow.MlflowClient()
+            # Not `set_tracking_uri`: a notebook's own MLflow stays where it is.
+            self._client = mlflow.MlflowClient(tracking_uri=tracking_uri())
             self._experiment = self._open_experiment(name)
         self._pending: dict[str, list[Any]] = {}
         self._logged: dict[str, int] = {}  # last epoch written, by key
@@ -63,8 +65,8 @@ class MlflowWriter:
                 if key and run.data.tags.get("study.id") == self._tags["study.id"]:
                     self._ids[key] = run.info.run_id
                     self._names[key] = set(run.data.metrics)
-                    if "views" in run.data.metrics:
-                        history = self._client.get_metric_history(run.info.run_id, "views")
+                    if "seconds" in run.data.metrics:
+                        history = self._client.get_metric_history(run.info.run_id, "seconds")
                         self._logged[key] = max(point.step for point in history)
             token = page.token or None
 
@@ -115,6 +117,8 @@ class MlflowWriter:
             self._client.set_tag(self._ids[key], "failure", ending.failure[-4000:])
         if ending.job.retried:
             self._client.set_tag(self._ids[key], "retried", ending.job.retried)
+        if Path(ending.job.kept).is_dir():
+            self._client.log_artifacts(self._ids[key], ending.job.kept)
         self._client.set_terminated(self._ids[key], _STATUS[ending.outcome])
 
     def backfill(self, ending: Ending) -> None:
@@ -159,18 +163,10 @@ class MlflowWriter:
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """One process at a time in this folder: two that create `mlflow.db` at once break it."""
+    """One process at a time for this database: two that create `mlflow.db` at once break it."""
     if not tracking_uri().startswith("sqlite:"):
         yield
         return
-    folder = os.open(Path.cwd(), os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(folder, fcntl.LOCK_EX)
+    name = hashlib.sha256(tracking_uri().encode()).hexdigest()[:16]
+    with FileLock(Path(tempfile.gettempdir()) / f"mlflow-{name}.lock"):
         yield
-    finally:
-        os.close(folder)
-
-
-def first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__

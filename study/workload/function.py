@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 
 from pydantic import PydanticSchemaGenerationError, ValidationError
 
+from study.errors import listing, nearest
 from study.workload import settings as types
 from study.workload.interface import Settings, SettingsError
 from study.workload.run import Run
@@ -112,7 +113,13 @@ class FunctionWorkload:
         for name, value in (self.defaults | dict(settings)).items():
             if name not in self.hints:
                 if not self.open:
-                    raise SettingsError(f"{name}: {self.name} takes no such setting", name)
+                    close = nearest(name, self.hints)
+                    raise SettingsError(
+                        f"{name}: {self.name} takes no such setting",
+                        name,
+                        allowed=listing(self.hints) or "none: the function has no parameters",
+                        remedy=f"`{close}`" if close else "",
+                    )
                 values[name] = value
                 continue
             hint = self.hints[name]

@@ -1,0 +1,94 @@
+"""An overview of studies: state, verdicts, disk use, and the command that continues each."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from study.errors import StudyError
+from study.records.folder import Folder, state_of
+from study.records.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What a study's folder tells at a glance.
+
+    Attributes:
+        name: of the study.
+        path: of its folder.
+        question: as declared.
+        state: how far it has come.
+        verdicts: by claim.
+        runs: of search and confirmation together, by outcome.
+        megabytes: that its folder takes.
+        started, changed: times of the first and the last command, ISO 8601.
+        command: that continues or repeats it.
+        fault: what is wrong with the folder, or "".
+    """
+
+    name: str
+    path: Path
+    question: str = ""
+    state: str = ""
+    verdicts: dict[str, str] = field(default_factory=dict)
+    runs: dict[str, int] = field(default_factory=dict)
+    megabytes: float = 0.0
+    started: str = ""
+    changed: str = ""
+    command: str = ""
+    fault: str = ""
+
+
+def studies_in(storage: Path) -> list[Overview]:
+    """All studies that a folder keeps, the one that was worked on last first."""
+    found = [overview_of(file.parent) for file in storage.glob("*/study.yaml")]
+    return sorted(found, key=lambda study: study.changed, reverse=True)
+
+
+def overview_of(path: Path) -> Overview:
+    """One study; a damaged one says so in `fault`.
+
+    Raises:
+        StudyError: there is no study.
+    """
+    folder = Folder(path)
+    if not folder.study_yaml.exists():
+        folder.load()  # says what is there instead
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    sessions = [entry for entry in folder.session_log() if "command" in entry]
+    last = sessions[-1] if sessions else {}
+    command = str(last.get("command", ""))
+    try:
+        study = folder.load()
+        ledger = Ledger(folder.path)
+        outcomes = Counter(
+            e.outcome for p in ("search", "recheck", "confirm") for e in ledger.all(p)
+        )
+        question, runs, fault = study.question, dict(outcomes), ""
+    except StudyError as error:
+        question, runs, fault = "", {}, str(error).splitlines()[0]
+    return Overview(
+        name=path.name,
+        path=path,
+        question=question,
+        state=state_of(lambda name: (folder.path / name).exists()),
+        verdicts=_verdicts(folder.report / "report.json"),
+        runs=runs,
+        megabytes=size / 1e6,
+        started=str(sessions[0].get("at", "")) if sessions else "",
+        changed=str(last.get("at", "")),
+        command=f"{command} --resume" if command else "",
+        fault=fault,
+    )
+
+
+def _verdicts(report: Path) -> dict[str, str]:
+    try:
+        data: dict[str, Any] = json.loads(report.read_text())
+        return {str(claim["id"]): str(claim["verdict"]) for claim in data["claims"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
