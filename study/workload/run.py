@@ -113,6 +113,7 @@ class Run:
         if self._stopped:
             raise Stopped
         self._check_epoch(epoch)
+        epoch = int(epoch)  # numpy's whole numbers are no JSON
         values = {str(name): self._number(name, value) for name, value in metrics.items()}
         self._check_names(values, epoch)
         for name, value in values.items():
