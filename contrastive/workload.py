@@ -295,7 +295,7 @@ class Contrastive:
                 device=run.device,
             ):
                 records.append(_record(epoch))
-                _report(run, records[-1])
+                _report(run, records[-1], last=epoch.last)
                 if time.monotonic() - saved > CHECKPOINT_EVERY_S and not epoch.last:
                     _save_state(run, settings, epoch.state(), records)
                     saved = time.monotonic()
@@ -371,8 +371,8 @@ def _record(epoch: EpochRecord) -> dict[str, Any]:
     return {"epoch": epoch.epoch, "metrics": epoch.metrics, "counts": counts}
 
 
-def _report(run: Any, record: Mapping[str, Any]) -> None:
-    run.report(record["epoch"], record["metrics"], counts=record["counts"])
+def _report(run: Any, record: Mapping[str, Any], last: bool = False) -> None:
+    run.report(record["epoch"], record["metrics"], counts=record["counts"], last=last)
 
 
 def _save_state(

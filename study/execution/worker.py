@@ -142,7 +142,11 @@ class _Outbox:
         self._checkpoint.begin([*self._earlier, *self._all] if self._fresh else self._all)
 
     def send(
-        self, epoch: int, metrics: dict[str, float], counts: dict[str, tuple[int, int]]
+        self,
+        epoch: int,
+        metrics: dict[str, float],
+        counts: dict[str, tuple[int, int]],
+        last: bool = False,
     ) -> None:
         """Pass on what the function reports; raises Stopped where the driver stops the job."""
         if self._fresh:
@@ -156,7 +160,7 @@ class _Outbox:
             record = known
         else:
             self._checkpoint.add(record)
-        self._add(record)
+        self._add(record, last)
 
     def _check_continuity(self, epoch: int) -> None:
         if not self._earlier:
@@ -168,11 +172,11 @@ class _Outbox:
         if epoch > last + max(1, step):
             raise _Gap
 
-    def _add(self, record: Record) -> None:
+    def _add(self, record: Record, last: bool = False) -> None:
         """Keep a record; the last one goes with the outcome, when nobody can stop the job."""
         self._all.append(record)
         self._waiting.append(record.plain())
-        last = record.epoch >= (self._job.planned_epochs or float("inf"))
+        last = last or record.epoch >= (self._job.planned_epochs or float("inf"))
         due = time.monotonic() - self._sent > FLUSH_EVERY_S
         if not last and (due or record.epoch in self._job.decide_at):
             self.flush(None)

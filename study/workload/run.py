@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from study.errors import listing, nearest
 
 Counts = Mapping[str, tuple[int, int]]
-Send = Callable[[int, dict[str, float], dict[str, tuple[int, int]]], None]
+Send = Callable[[int, dict[str, float], dict[str, tuple[int, int]], bool], None]
 
 
 class Stopped(BaseException):
@@ -93,13 +93,22 @@ class Run:
         self._on_folder()
         return self._home
 
-    def report(self, epoch: int, metrics: Mapping[str, Any], counts: Counts | None = None) -> None:
+    def report(
+        self,
+        epoch: int,
+        metrics: Mapping[str, Any],
+        counts: Counts | None = None,
+        *,
+        last: bool = False,
+    ) -> None:
         """Report the figures of an epoch.
 
         Args:
             epoch: counted from 1, in order. Epochs reported before a crash may be reported again.
             metrics: numbers by name, of the metrics that the study declares.
             counts: (correct, total) of metrics that are accuracies, so that ties are exact.
+            last: whether the training ends here, where the settings do not tell: then it has
+                finished and is not stopped any more.
 
         Raises:
             Stopped: the search stops the trial here; let it pass.
@@ -127,7 +136,7 @@ class Run:
         spent = self._before + time.monotonic() - self._started
         exact = {name: (int(c), int(n)) for name, (c, n) in (counts or {}).items()}
         try:
-            self._send(epoch, {"seconds": spent} | values, exact)
+            self._send(epoch, {"seconds": spent} | values, exact, last)
         except Stopped:
             self._stopped = True
             raise

@@ -42,7 +42,9 @@ class Run:
     stop_at: int | None = None
     told: list[tuple[int, dict[str, float], Any]] = field(default_factory=list)
 
-    def report(self, epoch: int, metrics: dict[str, float], counts: Any = None) -> None:
+    def report(
+        self, epoch: int, metrics: dict[str, float], counts: Any = None, *, last: bool = False
+    ) -> None:
         self.told.append((epoch, dict(metrics), counts))
         if epoch == self.stop_at:
             raise Stopped
