@@ -36,6 +36,7 @@ class Dispatcher:
         self._short: set[str] = set()  # trials whose memory ran out, to be run again
         self._again: deque[tuple[Job, list[Record]]] = deque()
         self._awaited: set[str] = set()  # second runs that have not been heard of yet
+        self._lost: set[str] = set()  # keys of jobs whose worker was lost before any report
 
     def start(self, trial_id: str) -> Job | None:
         """The next job, with its share of GPUs; None while others must end or begin first."""
@@ -59,8 +60,8 @@ class Dispatcher:
     def exhausted(self) -> bool:
         if self._broken is not None:
             return True
-        retried = self._again or any(_may_be_retried(job) for job in self._jobs.values())
-        return self._source.remaining() == 0 and not retried
+        # A running job may still have to be run again.
+        return self._source.remaining() == 0 and not self._again and not self._jobs
 
     def result(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Whether the job should stop."""
@@ -98,6 +99,11 @@ class Dispatcher:
         if trial_id in self._short:  # to everybody else it is still running
             self._short.discard(trial_id)
             self._again.append((_with_more(job), self._records.pop(trial_id)))
+            return
+        if lost and not self._records[trial_id] and job.key not in self._lost:
+            # Not the job's doing: its worker was still held by the one before, or died on its own.
+            self._lost.add(job.key)
+            self._again.append((job, self._records.pop(trial_id)))
             return
         outcome, failure = self._outcomes.pop(trial_id, ("failed", lost or "the worker vanished"))
         ending = Ending(job, outcome, tuple(self._records.pop(trial_id)), failure)

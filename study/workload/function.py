@@ -81,7 +81,7 @@ class FunctionWorkload:
             self.defaults[parameter.name] = parameter.default
         hint = hints.get(parameter.name, types.hint_of(parameter.default if has_default else None))
         if has_default and parameter.default is None and hint is not Any:
-            hint = hint | None  # as in `width: int = None`
+            hint = _or_none(hint)  # as in `width: int = None`
         try:
             types.adapter_of(hint)
         except PydanticSchemaGenerationError:
@@ -197,6 +197,13 @@ class FunctionWorkload:
 
 
 COST_SECONDS = {"better": "lower", "unit": "s", "kind": "cost"}
+
+
+def _or_none(hint: Any) -> Any:
+    try:
+        return hint | None
+    except TypeError:  # no type at all, which the check of it will say
+        return hint
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

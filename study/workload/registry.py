@@ -121,8 +121,8 @@ def _look_in(folder: str) -> None:
     """Python looks in the folder first; our own packages were found before, so none is shadowed."""
     for package in OWN_PACKAGES:
         importlib.import_module(package)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    if sys.path[:1] != [folder]:
+        sys.path[:] = [folder, *(other for other in sys.path if other != folder)]
 
 
 def _forget_another(top: str, beside: str) -> None:

@@ -42,7 +42,16 @@ def read(hint: Any, value: Any) -> Any:
     Raises:
         ValidationError: it does not fit.
     """
-    return adapter_of(hint).validate_python(value, strict=isinstance(value, str | bool) or None)
+    adapter = adapter_of(hint)
+    if not isinstance(value, str | bool):
+        return adapter.validate_python(value)
+    try:
+        return adapter.validate_python(value, strict=True)
+    except ValidationError:
+        found = adapter.validate_python(value)
+        if isinstance(found, int | float):
+            raise
+        return found  # a path, a date: written as texts in YAML
 
 
 def plain(hint: Any, value: Any) -> Any:
