@@ -1,14 +1,15 @@
-"""What did the study find, and can every number of it be checked?
+"""The report of a table of results, from Python and from the command line.
 
-`write_report` reads a table of results, answers the plan's claims and writes one folder: a
-self-contained HTML page, JSON, Markdown, CSV and LaTeX tables, SVG and PDF figures.
+`write_report` reads the table, answers the plan's claims and writes one folder: a self-contained
+HTML page, JSON, Markdown, CSV and LaTeX tables, SVG and PDF figures.
 
-    python -m analysis.report RESULTS.csv [--plan STUDY.yaml] [--out DIR]
+    python -m analysis.report RESULTS.csv [--plan STUDY.yaml] [--better METRIC=lower] [--out DIR]
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,13 +19,14 @@ import pandas as pd
 
 from analysis.broken_pipe import run
 from analysis.errors import TableError
-from analysis.inputs.metric import is_accuracy
+from analysis.inputs.metric import FRACTION
 from analysis.inputs.plan import Plan, read_plan
 from analysis.inputs.results_table import Results, read_results
 from analysis.inputs.runs_table import failures, read_runs, searched_seeds
 from analysis.rendering.write import render
 from analysis.report_json import clean
 from analysis.sections.assemble import assemble
+from analysis.wording.sentences import finding, guessed_directions
 
 
 def write_report(
@@ -39,6 +41,7 @@ def write_report(
     alpha: float | None = None,
     chance: float | None = None,
     percent: bool = False,
+    better: str | Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Analyse a table of results and write the report's folder.
 
@@ -54,6 +57,8 @@ def write_report(
         margin, alpha, chance: override the plan's; another margin or alpha than the plan's makes
             verdicts exploratory.
         percent: accuracies of the table, `margin` and `chance` stand in percent.
+        better: `higher` or `lower` for all metrics of which the plan says nothing, or a mapping
+            metric -> direction, which overrides the plan's; the name `""` stands for all others.
 
     Returns:
         The report, as written to report.json.
@@ -71,6 +76,7 @@ def write_report(
         alpha=alpha,
         chance=chance,
         percent=percent,
+        better=better,
     )
     render(report, Path(out))
     return report
@@ -87,28 +93,32 @@ def analyse(
     alpha=None,
     chance=None,
     percent=False,
+    better=None,
 ) -> dict[str, Any]:
     """The report of `write_report` without writing anything."""
     if percent:
         # Given on the scale of the table, like everything else that the caller sees.
         margin = None if margin is None else margin / 100
         chance = None if chance is None else chance / 100
-    declared = read_plan(plan, margin=margin, alpha=alpha, chance=chance)
+    declared = read_plan(plan, better=better, margin=margin, alpha=alpha, chance=chance)
     table_of_runs = read_runs(runs)
     checked = read_results(
         results,
+        metrics=declared.meanings,
         percent=percent,
         failures=failures(table_of_runs),
         searched=searched_seeds(table_of_runs),
     )
     _check_units(checked, declared)
+    _check_named(checked, declared)
     return assemble(checked, declared, table_of_runs, clean(dict(provenance or {})), importance)
 
 
 def _check_units(results: Results, plan: Plan) -> None:
     """A margin or chance level above 1 is a slip where every score is an accuracy."""
     final = results.final if len(results.final) else results.curves
-    if not len(final) or not all(map(is_accuracy, plan.metrics or final["metric"].unique())):
+    metrics = plan.metrics or final["metric"].unique()
+    if not len(final) or any(plan.meanings.unit(metric) != FRACTION for metric in metrics):
         return
     for name in ("margin", "chance"):
         value = getattr(plan, name)
@@ -121,12 +131,35 @@ def _check_units(results: Results, plan: Plan) -> None:
             )
 
 
+def _check_named(results: Results, plan: Plan) -> None:
+    """A direction given for a metric that nobody logged is a slip of the pen."""
+    known = sorted({*results.frame["metric"], *plan.metrics})
+    for metric in plan.meanings.options:
+        if metric and metric not in known:
+            near = difflib.get_close_matches(metric, known, 1, 0.5)
+            raise TableError(
+                f"better is given for {metric}, which is no metric of the table",
+                where="arguments",
+                allowed=", ".join(known),
+                try_=f"--better {near[0] if near else known[0]}={plan.meanings.options[metric]}",
+            )
+
+
+def directions(given: list[str] | None) -> dict[str, str]:
+    """`NAME=higher` and bare `lower`, as on the command line; the bare one's name is `""`.
+
+    Example:
+        >>> directions(["test/rmse=lower", "higher"])
+        {'test/rmse': 'lower', '': 'higher'}
+    """
+    pairs = (text.rpartition("=") for text in given or ())
+    return {metric: direction for metric, _, direction in pairs}
+
+
 def one_line_verdicts(report: Mapping[str, Any]) -> list[str]:
     """Plain sentences for a terminal: one per claim, or one per comparison without a plan."""
     if report["claims"]:
         return [f"{claim['id']}: {claim['sentence']}" for claim in report["claims"]]
-    from analysis.wording.sentences import finding
-
     return [f"{c['verdict']}: {finding(c)}" for c in report["comparisons"]]
 
 
@@ -145,6 +178,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--percent", action="store_true", help="accuracies, --margin, --chance stand in percent"
     )
+    parser.add_argument(
+        "--better",
+        action="append",
+        metavar="METRIC=lower",
+        help="which direction is better: METRIC=higher, METRIC=lower, or higher or lower for all"
+        " metrics of which the plan says nothing; repeatable",
+    )
     parser.add_argument("--out", default="report", help="folder to write (default: report)")
     given = parser.parse_args(arguments)
     try:
@@ -157,6 +197,7 @@ def main(arguments: list[str] | None = None) -> int:
             alpha=given.alpha,
             chance=given.chance,
             percent=given.percent,
+            better=directions(given.better),
         )
     except OSError as error:
         print(
@@ -170,7 +211,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     for warning in report["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
-    for line in one_line_verdicts(report):
+    for line in [*one_line_verdicts(report), *guessed_directions(report)]:
         print(line)
     print(f"report: {Path(given.out) / 'report.html'}")
     return 0

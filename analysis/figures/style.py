@@ -1,4 +1,4 @@
-"""What do all figures share: colours, marks, sizes, and how a figure becomes a file?
+"""The style of all figures: colours, marks, sizes, and how a figure becomes a file.
 
 Colours are Okabe and Ito's, told apart by people with any colour vision; every arm also has its
 own mark and dash, so that the figures read in grey.

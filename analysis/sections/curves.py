@@ -1,4 +1,4 @@
-"""When do learning curves differ, and which bands hold for whole curves?
+"""The learning curves with their bands, and the epochs at which they differ.
 
 Bands are simultaneous: 95 % of them contain the whole true curve. Differences of curves are tested
 by max-T, which flips the sign of a seed's whole curve at once; stars per epoch are never given.
@@ -10,7 +10,7 @@ from itertools import combinations
 
 import pandas as pd
 
-from analysis.inputs.metric import Metric, higher_is_better
+from analysis.inputs.metric import Metric
 from analysis.inputs.plan import Plan
 from analysis.inputs.results_table import Results
 from analysis.statistics.curve_bands import MAX_T_EXACT, max_t, simultaneous_band
@@ -39,7 +39,8 @@ def curves(results: Results, plan: Plan, arms: list[str], conditions: list[str])
                 {
                     "metric": metric,
                     "condition": condition,
-                    "higher_is_better": higher_is_better(metric),
+                    "better": plan.meanings.direction(metric),
+                    "unit": plan.meanings.unit(metric),
                     "x": "epoch",
                     "arms": [_arm(arm, table) for arm, table in tables.items()],
                     "pairs": _pairs(tables, plan, condition, metric) if metric in tested else [],

@@ -6,6 +6,8 @@ from analysis.inputs.plan import Plan
 from analysis.sections import ledger
 from analysis.wording import numbers
 
+OVERRIDDEN = {"better": "directions of claimed metrics"}
+
 
 def warnings_of(report: dict, plan: Plan, notes: list[str]) -> list[str]:
     design, found = report["design"], []
@@ -16,7 +18,8 @@ def warnings_of(report: dict, plan: Plan, notes: list[str]) -> list[str]:
         )
     if plan.overridden:
         found.append(
-            f"{' and '.join(plan.overridden)} differ from the plan's: verdicts are exploratory."
+            f"{' and '.join(OVERRIDDEN.get(o, o) for o in plan.overridden)} differ from the plan's:"
+            " verdicts are exploratory."
         )
     if design["can_reach"] is False and design["n_pairs"]:
         found.append(

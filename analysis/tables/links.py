@@ -1,4 +1,4 @@
-"""Where does a number of the report lead? To the row of its run, and from there to MLflow.
+"""Links from a number of the report to the row of its run, and from there to MLflow.
 
     mean of an arm -> scores of every seed -> row of the run -> the run in MLflow's UI
 

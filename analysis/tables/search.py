@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.tables.table import NONE, Table, interval, percent, score, setting, table
-from analysis.wording.numbers import difference, number, p_number
+from analysis.tables.table import NONE, Table, interval, percent, setting, table
+from analysis.wording.numbers import difference, number, p_number, score
 
 
 def search(records: list[dict]) -> Table:
@@ -19,15 +19,15 @@ def search(records: list[dict]) -> Table:
         ("Arm", lambda s: s["arm"]),
         ("#Trials", lambda s: str(len(s["trials"]))),
         ("#Complete", lambda s: str(s["complete"])),
-        ("#Search best", lambda s: score((s["best"] or {}).get("value"), s["metric"])),
-        ("#Confirmed mean", lambda s: score(curse(s).get("confirmed_mean"), s["metric"])),
-        ("#Winner's curse", lambda s: difference(curse(s).get("difference"), s["metric"])),
+        ("#Search best", lambda s: score((s["best"] or {}).get("value"), s["unit"])),
+        ("#Confirmed mean", lambda s: score(curse(s).get("confirmed_mean"), s["unit"])),
+        ("#Winner's curse", lambda s: difference(curse(s).get("difference"), s["unit"])),
         (
             "#95 % interval",
             lambda s: interval(
                 curse(s).get("ci_low"),
                 curse(s).get("ci_high"),
-                lambda v: difference(v, s["metric"]),
+                lambda v: difference(v, s["unit"]),
             ),
         ),
         (

@@ -1,4 +1,4 @@
-"""What do the data answer to each declared claim, and what else do they show?
+"""The comparisons of arms: one for each declared claim, and exploratory ones for all other pairs.
 
 Every declared claim is one comparison in one family; all other pairs of arms form a second,
 exploratory family. Both are corrected by Holm's method within themselves.
@@ -11,7 +11,7 @@ from itertools import combinations
 
 from statsmodels.stats.contingency_tables import mcnemar
 
-from analysis.inputs.metric import Metric, higher_is_better, is_accuracy
+from analysis.inputs.metric import FRACTION, Metric, Metrics
 from analysis.inputs.plan import Plan
 from analysis.statistics import power
 from analysis.statistics.effect_sizes import effects
@@ -39,12 +39,14 @@ class Rules:
     """What is the same for every comparison of a report.
 
     `alpha` is the level after division by the planned looks; `margin` applies to declared claims
-    and to accuracies (or to the only metric there is).
+    and to accuracies (or to the only metric there is); `metrics` has the direction of every metric
+    that is compared.
     """
 
     alpha: float
     margin: float | None
     chance: float | None
+    metrics: Metrics
     unplanned_looks: bool = False
     exploratory: bool = False
     seed: int = RNG_SEED
@@ -123,7 +125,7 @@ def compare(
 
 
 def answers(plan: Plan, comparisons: list[dict]) -> list[dict]:
-    """Each claim's answer from its comparison; sentences are added by `analysis.sentences`."""
+    """Each claim's answer from its comparison; sentences are added by `analysis.wording`."""
     by_claim = {c["claim"]: c for c in comparisons if c["claim"] is not None}
     found = []
     for claim in plan.claims:
@@ -170,7 +172,7 @@ def _judge_family(contrasts, facts, rules):
             tost[i] = p
     verdicts = []
     for contrast, fact, p, p_tost in zip(contrasts, facts, adjusted, tost, strict=True):
-        sign = 1 if higher_is_better(contrast.metric.base) else -1
+        sign = rules.metrics.sign(contrast.metric.base)
         evidence = Evidence(
             n=fact.paired.n,
             gain=None if fact.invalid else sign * float(fact.paired.d.mean()),
@@ -225,7 +227,8 @@ def _record(
         "condition": contrast.label,
         "metric": contrast.metric.text,
         "kind": contrast.kind,
-        "higher_is_better": higher_is_better(contrast.metric.base),
+        "better": rules.metrics.direction(contrast.metric.base),
+        "unit": rules.metrics.unit(contrast.metric.base),
         "n_pairs": paired.n,
         "seeds": pairs.seeds,
         "differences": [float(x) for x in paired.d],
@@ -277,4 +280,5 @@ def _margin(contrast, family, rules, declared) -> float | None:
     if rules.margin is None or declared:
         return rules.margin
     alone = len({c.metric.base for c in family}) == 1
-    return rules.margin if alone or is_accuracy(contrast.metric.base) else None
+    fraction = rules.metrics.unit(contrast.metric.base) == FRACTION
+    return rules.margin if alone or fraction else None
