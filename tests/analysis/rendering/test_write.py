@@ -163,9 +163,10 @@ def test_report_json_has_the_stable_shape(whole):
     assert {"arm", "condition", "metric", "better", "unit", "n", "mean", "sd", "median", "iqm",
             "ci_low", "ci_high"} <= set(report["arms"][0])  # fmt: skip
     assert {"a", "b", "condition", "metric", "better", "unit", "kind", "declared", "claim",
-            "n_pairs", "mean_difference", "ci_low", "ci_high", "p_value", "p_adjusted", "p_t", "p_wilcoxon",
-            "p_tost", "p_tost_adjusted", "dz", "dz_ci", "a12", "cliffs_delta", "win_rate",
-            "verdict", "reason", "exploratory"} <= set(report["comparisons"][0])  # fmt: skip
+            "n_pairs", "mean_difference", "ci_low", "ci_high", "p_value", "p_adjusted", "p_t",
+            "p_wilcoxon", "p_tost", "p_tost_adjusted", "dz", "dz_ci", "a12", "cliffs_delta",
+            "win_rate", "verdict", "reason",
+            "exploratory"} <= set(report["comparisons"][0])  # fmt: skip
     assert set(report["claims"][0]) >= {"id", "verdict", "sentence"}
     assert {"omnibus", "ledger", "versions"} <= set(report)
 
