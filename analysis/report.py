@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,88 +19,66 @@ import pandas as pd
 
 from analysis.broken_pipe import run
 from analysis.errors import TableError
-from analysis.inputs.metric import FRACTION
-from analysis.inputs.plan import Plan, read_plan
-from analysis.inputs.results_table import Results, read_results
+from analysis.inputs import DEFAULT_CONDITION, FRACTION, Plan, read_plan
+from analysis.inputs.results_table import Results, read_results, read_table
 from analysis.inputs.runs_table import failures, read_runs, searched_seeds
-from analysis.rendering.write import render
+from analysis.rendering import Report
 from analysis.report_json import clean
-from analysis.sections.assemble import assemble
-from analysis.wording.sentences import finding, guessed_directions
+from analysis.sections import assemble_report
+from analysis.wording import guessed_directions, one_line_verdicts
 
 
-def write_report(
+def analyse(
     results: str | Path | pd.DataFrame,
     *,
-    plan: str | Path | Mapping | None = None,
-    runs: str | Path | pd.DataFrame | None = None,
-    provenance: Mapping[str, Any] | None = None,
-    importance: Mapping[str, Any] | None = None,
-    out: str | Path,
+    claims: Sequence[Mapping[str, Any]] | None = None,
+    better: str | Mapping[str, str] | None = None,
     margin: float | None = None,
     alpha: float | None = None,
     chance: float | None = None,
     percent: bool = False,
-    better: str | Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """Analyse a table of results and write the report's folder.
+    plan: str | Path | Mapping | None = None,
+    runs: str | Path | pd.DataFrame | None = None,
+    provenance: Mapping[str, Any] | None = None,
+    importance: Mapping[str, Any] | None = None,
+) -> Report:
+    """Analyse a table of results.
 
     Args:
         results: CSV, Parquet or frame with columns `arm, condition, seed, epoch, metric, value,
             correct, total`; confirmation phase only. Accuracies are fractions in [0, 1].
-        plan: a study's YAML or mapping; None makes every comparison exploratory.
+        claims: as in a plan, where there is none: `{"better": "b", "than": "a", "metric": …}`.
+            Those without an `id` are called C1, C2, … Claim what was decided before the data.
+        better: `higher` or `lower` for all metrics of which the plan says nothing, or a mapping
+            metric -> direction, which overrides the plan's; the name `""` stands for all others.
+        margin, alpha, chance: override the plan's; another margin or alpha than the plan's makes
+            verdicts exploratory.
+        percent: accuracies of the table, `margin` and `chance` stand in percent.
+        plan: a study's YAML or mapping; without it and without claims every comparison is
+            exploratory.
         runs: runs.csv of the study or a frame, for ledger, failures and search analysis.
         provenance: shown as it stands; `looks` lists the looks at the data before the planned
             number of seeds, `mlflow` where its runs can be browsed (`analysis.tables.links`).
         importance: of the searched settings, by arm, in the shape of `study.reporting.importance`.
-        out: folder to write; files of an earlier report in it are replaced.
-        margin, alpha, chance: override the plan's; another margin or alpha than the plan's makes
-            verdicts exploratory.
-        percent: accuracies of the table, `margin` and `chance` stand in percent.
-        better: `higher` or `lower` for all metrics of which the plan says nothing, or a mapping
-            metric -> direction, which overrides the plan's; the name `""` stands for all others.
 
     Returns:
-        The report, as written to report.json.
+        What report.json holds, as a dictionary that shows itself in a notebook.
 
     Raises:
         TableError: the table, the plan or the runs cannot be used; says what to do.
+
+    Example:
+        >>> analyse("results/pos/results.csv", plan="results/pos/study.yaml").verdicts["F1n"]
+        'supported'
     """
-    report = analyse(
-        results,
-        plan=plan,
-        runs=runs,
-        provenance=provenance,
-        importance=importance,
-        margin=margin,
-        alpha=alpha,
-        chance=chance,
-        percent=percent,
-        better=better,
-    )
-    render(report, Path(out))
-    return report
-
-
-def analyse(
-    results,
-    *,
-    plan=None,
-    runs=None,
-    provenance=None,
-    importance=None,
-    margin=None,
-    alpha=None,
-    chance=None,
-    percent=False,
-    better=None,
-) -> dict[str, Any]:
-    """The report of `write_report` without writing anything."""
     if percent:
         # Given on the scale of the table, like everything else that the caller sees.
         margin = None if margin is None else margin / 100
         chance = None if chance is None else chance / 100
-    declared = read_plan(plan, better=better, margin=margin, alpha=alpha, chance=chance)
+    given = {"margin": margin, "alpha": alpha, "chance": chance}
+    if claims is not None:
+        plan, given = _plan_of(claims, plan, results) | given, {}
+    declared = read_plan(plan, better=better, **given)
     table_of_runs = read_runs(runs)
     checked = read_results(
         results,
@@ -111,7 +89,50 @@ def analyse(
     )
     _check_units(checked, declared)
     _check_named(checked, declared)
-    return assemble(checked, declared, table_of_runs, clean(dict(provenance or {})), importance)
+    shown = clean(dict(provenance or {}))
+    return Report(assemble_report(checked, declared, table_of_runs, shown, importance))
+
+
+def write_report(
+    results: str | Path | pd.DataFrame, *, out: str | Path, **arguments: Any
+) -> Report:
+    """Analyse a table of results and write the report's folder.
+
+    Args:
+        results, arguments: as for `analyse`.
+        out: folder to write; files of an earlier report in it are replaced.
+
+    Returns:
+        The report, as written to report.json.
+
+    Raises:
+        TableError: as `analyse`.
+        OSError: the folder cannot be written.
+    """
+    report = analyse(results, **arguments)
+    report.save(out)
+    return report
+
+
+def _plan_of(claims: Any, plan: Any, results: str | Path | pd.DataFrame) -> dict[str, Any]:
+    """A plan of claims alone, with the arms and conditions of the table."""
+    if plan is not None:
+        raise TableError(
+            "claims are given beside a plan",
+            where="arguments",
+            allowed="claims, or a plan with its own",
+            try_="put them under `claims:` of the plan",
+        )
+    table = read_table(results)
+    names: dict[str, Any] = {"arms": {}, "conditions": {}}
+    for column in {"arm", "condition"} & set(table):
+        found = table[column].astype(object).where(table[column].notna(), "").unique()
+        names[f"{column}s"] = {str(name).strip() or DEFAULT_CONDITION: {} for name in found}
+    named = [
+        {"id": f"C{i}", **claim} if isinstance(claim, Mapping) else claim
+        for i, claim in enumerate(claims, 1)
+    ]
+    return names | {"claims": named}
 
 
 def _check_units(results: Results, plan: Plan) -> None:
@@ -154,13 +175,6 @@ def directions(given: list[str] | None) -> dict[str, str]:
     """
     pairs = (text.rpartition("=") for text in given or ())
     return {metric: direction for metric, _, direction in pairs}
-
-
-def one_line_verdicts(report: Mapping[str, Any]) -> list[str]:
-    """Plain sentences for a terminal: one per claim, or one per comparison without a plan."""
-    if report["claims"]:
-        return [f"{claim['id']}: {claim['sentence']}" for claim in report["claims"]]
-    return [f"{c['verdict']}: {finding(c)}" for c in report["comparisons"]]
 
 
 def main(arguments: list[str] | None = None) -> int:

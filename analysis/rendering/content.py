@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from analysis.verdicts.rules import REASONS
+from analysis.verdicts import REASONS
 from analysis.wording import numbers
 from analysis.wording import sentences as words
 from analysis.wording.paragraphs import paragraphs
@@ -43,7 +43,7 @@ def content(report, drawings, all_tables) -> dict[str, Any]:
     present = {d.section for d in drawings} | {t.section for t in all_tables} | {"provenance"}
     findings = [c for c in report["comparisons"] if c["condition"] != "pooled"]
     return {
-        "report": report,
+        "report": dict(report),  # of keys alone: templates read an attribute first
         "design": report["design"],
         "design_rows": _design_rows(report),
         "sections": [(key, title) for key, title in SECTIONS if key in present],

@@ -1,6 +1,6 @@
-"""How does a report look on a screen, on paper and to a program? Decides nothing.
+"""The files of a report: report.json, .html, .md and .tex, tables/ and figures/.
 
-Writes report.json, .html, .md and .tex, tables/ and figures/ from the report mapping alone.
+They are written from the report mapping alone; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from analysis.figures.report_figures import draw
-from analysis.figures.style import to_pdf, to_svg
+from analysis.figures import draw, to_pdf, to_svg
 from analysis.rendering import latex
 from analysis.rendering.html import to_html
 from analysis.rendering.latex import to_latex
 from analysis.rendering.markdown import to_markdown
-from analysis.tables.report_tables import tables
-from analysis.tables.table import Table
+from analysis.tables import Table, tables
 
 
 def render(report: Mapping[str, Any], out: Path) -> None:
@@ -40,6 +38,13 @@ def render(report: Mapping[str, Any], out: Path) -> None:
     _write(out / "report.html", to_html(report, drawings, all_tables, svgs))
     _write(out / "report.md", to_markdown(report, drawings, all_tables))
     _write(out / "report.tex", to_latex(report, drawings, all_tables))
+
+
+def page(report: Mapping[str, Any]) -> str:
+    """The report as one self-contained HTML page."""
+    drawings = draw(report)
+    svgs = {drawing.name: to_svg(drawing) for drawing in drawings}
+    return to_html(report, drawings, tables(report), svgs)
 
 
 def to_json(report: Mapping[str, Any]) -> str:

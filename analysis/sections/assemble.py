@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.inputs.plan import Plan
+from analysis.inputs import Plan
 from analysis.inputs.results_table import Results
 from analysis.report_json import clean
 from analysis.sections import cost, curves, ledger, ranks, search
@@ -19,16 +19,14 @@ from analysis.sections.design import design, versions
 from analysis.sections.metrics import compared_metrics, metrics_section, reported_metrics
 from analysis.sections.scores import arm_scores, ordered, training_helps, with_finals
 from analysis.sections.warnings import warnings_of
-from analysis.verdicts import comparisons
-from analysis.verdicts.comparisons import Rules
-from analysis.verdicts.pairing import Scores
+from analysis.verdicts import Rules, Scores, comparisons
+from analysis.wording import absent
 from analysis.wording import sentences as words
-from analysis.wording.missing_numbers import absent
 
 SCHEMA = 2
 
 
-def assemble(
+def assemble_report(
     results: Results,
     plan: Plan,
     runs: pd.DataFrame | None,

@@ -9,11 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from analysis.inputs.metric import Metrics
-from analysis.inputs.plan import Plan
+from analysis.inputs import Metrics, Plan
 from analysis.inputs.results_table import Results
-from analysis.statistics.paired import describe
-from analysis.statistics.survival import median_time
+from analysis.statistics import describe, median_time
 
 COSTS = ("seconds", "views", "flops")
 UNITS = ("epochs", *COSTS)

@@ -10,12 +10,11 @@ from itertools import combinations
 
 import pandas as pd
 
-from analysis.inputs.metric import Metric
-from analysis.inputs.plan import Plan
+from analysis.inputs import Metric, Plan
 from analysis.inputs.results_table import Results
+from analysis.statistics import pair, paired_interval, sign_flip
 from analysis.statistics.curve_bands import MAX_T_EXACT, max_t, simultaneous_band
-from analysis.statistics.paired import pair, paired_interval, sign_flip
-from analysis.verdicts.pairing import Scores
+from analysis.verdicts import Scores
 
 COST_METRICS = ("seconds", "views", "flops")
 MOST_PAIRS = 10  # pairs of arms whose curves are tested without a plan, per condition

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analysis.inputs.plan import Plan
+from analysis.inputs import Plan
 from analysis.inputs.results_table import Results
-from analysis.verdicts.comparisons import CONTROLS
+from analysis.verdicts import CONTROLS
 
 
 def reported_metrics(results: Results, plan: Plan) -> list[str]:

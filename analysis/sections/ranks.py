@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.inputs.metric import Metric, Metrics
+from analysis.inputs import Metric, Metrics
 from analysis.statistics.friedman import friedman
-from analysis.verdicts.pairing import Scores
+from analysis.verdicts import Scores
 
 
 def omnibus(

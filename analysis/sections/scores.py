@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from analysis.inputs.metric import Metric, Metrics
+from analysis.inputs import Metric, Metrics
 from analysis.inputs.results_table import Results
-from analysis.statistics.paired import describe, pair, paired_interval
-from analysis.verdicts.pairing import Scores
+from analysis.statistics import describe, pair, paired_interval
+from analysis.verdicts import Scores
 
 
 def with_finals(results: Results) -> tuple[Results, list[str]]:

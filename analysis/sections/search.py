@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.inputs.metric import Metrics
-from analysis.inputs.plan import Plan
+from analysis.inputs import Metrics, Plan
 from analysis.inputs.results_table import Results
+from analysis.statistics import describe
 from analysis.statistics.expected_best import expected_best, expected_best_biased
-from analysis.statistics.paired import describe
 
 SEARCH_METRIC = "val/knn_top1"
 NO_IMPORTANCE = {

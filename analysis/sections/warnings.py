@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.inputs.plan import Plan
+from analysis.inputs import Plan
 from analysis.sections import ledger
 from analysis.wording import numbers
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from analysis.tables.table import Table, interval, share, table
-from analysis.wording import numbers
-from analysis.wording.numbers import after_difference, difference, number, p_number
+from analysis.wording import after_difference, difference, number, numbers, p_number
 
 
 def comparisons(name: str, title: str, records: list[dict]) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.tables.table import NONE, Table, cost, interval, table
-from analysis.wording.numbers import after_score, score
+from analysis.wording import after_score, score
 
 
 def trade_off(records: list[dict], metric: str | None) -> Table:

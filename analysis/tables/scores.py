@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from analysis.tables.links import Link, run_anchors
 from analysis.tables.table import Table, interval, table
-from analysis.wording.numbers import after_score, difference, number, p_number, score
+from analysis.wording import after_score, difference, number, p_number, score
 
 ARMS_PER_TABLE = 6  # that fit side by side on paper
 

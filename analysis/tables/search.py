@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.tables.table import NONE, Table, interval, percent, setting, table
-from analysis.wording.numbers import difference, number, p_number, score
+from analysis.wording import difference, number, p_number, score
 
 
 def search(records: list[dict]) -> Table:

@@ -13,7 +13,7 @@ import pandas as pd
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.proportion import proportion_confint
 
-from analysis.inputs.plan import read_plan
+from analysis.inputs import read_plan
 from analysis.inputs.results_table import read_results
 from analysis.statistics.curve_bands import max_t, simultaneous_band
 from analysis.verdicts import comparisons

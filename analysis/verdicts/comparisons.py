@@ -11,21 +11,20 @@ from itertools import combinations
 
 from statsmodels.stats.contingency_tables import mcnemar
 
-from analysis.inputs.metric import FRACTION, Metric, Metrics
-from analysis.inputs.plan import Plan
-from analysis.statistics import power
-from analysis.statistics.effect_sizes import effects
-from analysis.statistics.paired import (
+from analysis.inputs import FRACTION, Metric, Metrics, Plan
+from analysis.statistics import (
     RNG_SEED,
     Paired,
     bootstrap_interval,
+    effects,
     equivalence_p,
     holm,
     pair,
     paired_interval,
+    power,
+    secondary,
     sign_flip,
 )
-from analysis.statistics.secondary_tests import secondary
 from analysis.verdicts.pairing import Contrast, Pairs, Scores
 from analysis.verdicts.rules import Evidence, Verdict, answer, judge
 

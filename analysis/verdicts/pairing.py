@@ -12,9 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from analysis.inputs.metric import Metric
+from analysis.inputs import Metric
 from analysis.inputs.results_table import Results, exact_value
-from analysis.statistics.paired import Score
+from analysis.statistics import Score
 
 
 @dataclass(frozen=True)

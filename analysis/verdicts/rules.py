@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analysis.statistics.power import smallest_p
+from analysis.statistics import smallest_p
 
 FEWEST_FOR_EQUIVALENCE = 6
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from analysis.inputs.metric import FRACTION
+from analysis.inputs import FRACTION
 
 MINUS = "−"
 

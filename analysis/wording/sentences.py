@@ -6,7 +6,10 @@ towards significance, and a p-value of exactly zero. p-values are written withou
 
 from __future__ import annotations
 
-from analysis.verdicts.rules import REASONS
+from collections.abc import Mapping
+from typing import Any
+
+from analysis.verdicts import REASONS
 from analysis.wording.numbers import (
     after_difference,
     base_metric,
@@ -84,7 +87,14 @@ def what_it_takes(record: dict) -> str:
     return "; ".join(parts) + "."
 
 
-def guessed_directions(report: dict) -> list[str]:
+def one_line_verdicts(report: Mapping[str, Any]) -> list[str]:
+    """One sentence per claim, or per comparison without a plan, as a terminal shows them."""
+    if report["claims"]:
+        return [f"{claim['id']}: {claim['sentence']}" for claim in report["claims"]]
+    return [f"{c['verdict']}: {finding(c)}" for c in report["comparisons"]]
+
+
+def guessed_directions(report: Mapping[str, Any]) -> list[str]:
     """A line for each metric whose direction was guessed from its name."""
     return [
         f"direction guessed from the name: {m['metric']}: {m['better']} is better"
