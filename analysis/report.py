@@ -48,12 +48,12 @@ def analyse(
         results: CSV, Parquet or frame with columns `arm, condition, seed, epoch, metric, value,
             correct, total`; confirmation phase only. Accuracies are fractions in [0, 1].
         claims: as in a plan, where there is none: `{"better": "b", "than": "a", "metric": …}`.
-            Those without an `id` are called C1, C2, … Claim what was decided before the data.
-        better: `higher` or `lower` for all metrics of which the plan says nothing, or a mapping
+            Those without an `id` are called C1, C2, … Give those that were decided before the data.
+        better: `higher` or `lower` for all metrics that the plan does not declare, or a mapping
             metric -> direction, which overrides the plan's; the name `""` stands for all others.
         margin, alpha, chance: override the plan's; another margin or alpha than the plan's makes
             verdicts exploratory.
-        percent: accuracies of the table, `margin` and `chance` stand in percent.
+        percent: accuracies of the table, `margin` and `chance` are in percent.
         plan: a study's YAML or mapping; without it and without claims every comparison is
             exploratory.
         runs: runs.csv of the study or a frame, for ledger, failures and search analysis.
@@ -62,7 +62,7 @@ def analyse(
         importance: of the searched settings, by arm, in the shape of `study.reporting.importance`.
 
     Returns:
-        What report.json holds, as a dictionary that shows itself in a notebook.
+        What report.json holds, as a dictionary; notebooks show its verdicts.
 
     Raises:
         TableError: the table, the plan or the runs cannot be used; says what to do.
@@ -148,18 +148,18 @@ def _check_units(results: Results, plan: Plan) -> None:
                 f"{name} is {value:g}, and accuracies are fractions; is it in percent?",
                 where="arguments or plan",
                 allowed="a number in [0, 1]",
-                try_=f"{value / 100:g}, or --percent if the accuracies stand in percent too",
+                try_=f"{value / 100:g}, or --percent if the accuracies are in percent too",
             )
 
 
 def _check_named(results: Results, plan: Plan) -> None:
-    """A direction given for a metric that nobody logged is a slip of the pen."""
+    """Refuse a direction for a metric that the table does not have: a misspelt name."""
     known = sorted({*results.frame["metric"], *plan.metrics})
     for metric in plan.meanings.options:
         if metric and metric not in known:
             near = difflib.get_close_matches(metric, known, 1, 0.5)
             raise TableError(
-                f"better is given for {metric}, which is no metric of the table",
+                f"better is given for {metric}, which is not a metric of the table",
                 where="arguments",
                 allowed=", ".join(known),
                 try_=f"--better {near[0] if near else known[0]}={plan.meanings.options[metric]}",
@@ -190,14 +190,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--chance", type=float, help="score of guessing, for runs that broke down")
     parser.add_argument("--alpha", type=float, help="family-wise error (default: plan's or 0.05)")
     parser.add_argument(
-        "--percent", action="store_true", help="accuracies, --margin, --chance stand in percent"
+        "--percent", action="store_true", help="accuracies, --margin, --chance are in percent"
     )
     parser.add_argument(
         "--better",
         action="append",
         metavar="METRIC=lower",
         help="which direction is better: METRIC=higher, METRIC=lower, or higher or lower for all"
-        " metrics of which the plan says nothing; repeatable",
+        " metrics that the plan does not declare; repeatable",
     )
     parser.add_argument("--out", default="report", help="folder to write (default: report)")
     given = parser.parse_args(arguments)

@@ -26,7 +26,7 @@ def forest(report: dict) -> Drawing | None:
     every = declared or rows
     if not every:
         return None
-    # One axis has one unit.
+    # An axis has one unit.
     unit = every[0]["unit"]
     rows = [c for c in every if c["unit"] == unit]
     rows = rows[: MOST_FOREST_ROWS if declared else MOST_EXPLORATORY_ROWS]

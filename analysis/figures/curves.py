@@ -71,7 +71,7 @@ def learning(report: dict) -> Drawing | None:
 
 
 def advantage(report: dict) -> Drawing | None:
-    """Difference of learning curves with its band; epochs that max-T tells apart are marked."""
+    """Difference of learning curves with its band; epochs with a small max-T p are marked."""
     entries = [(e, p) for e in report["curves"] for p in e["pairs"]]
     if not entries:
         return None

@@ -81,7 +81,7 @@ def estimates(report: dict, entry: dict) -> Drawing | None:
         f"estimates-{report['metrics'].index(entry) + 1}",
         "estimates",
         metric,
-        "Each thin line is a seed, followed through the arms; beside the points stand the mean and"
+        "Each thin line is a seed, followed through the arms; beside the points are the mean and"
         " its 95 % interval." + _left_out(cells, conditions),
         f"Scores on {metric} by arm and seed. {alt}.",
         figure,
@@ -89,7 +89,7 @@ def estimates(report: dict, entry: dict) -> Drawing | None:
 
 
 def ranks(report: dict) -> Drawing | None:
-    """Critical-difference diagram: mean ranks; a bar joins arms that Nemenyi cannot tell apart."""
+    """Critical-difference diagram: a bar joins arms that Nemenyi's test does not separate."""
     leading = report["metrics"][0]["metric"] if report["metrics"] else None
     rows = [o for o in report["omnibus"] if o["metric"] == leading][:3]
     if not rows:

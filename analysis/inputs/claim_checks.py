@@ -19,7 +19,7 @@ KEYS = {
     "less_hurt": ("id", "less_hurt", "than", "metric", "from", "to"),
     "equivalent": ("id", "equivalent", "to", "metric", "under"),
 }
-LONGEST_UNIT = 20  # characters; it stands behind numbers in tables
+LONGEST_UNIT = 20  # characters; it follows numbers in tables
 _EXAMPLE = "{id: F1, better: ARM, than: ARM, metric: METRIC}"
 
 
@@ -28,7 +28,7 @@ def check_claims(plan: Mapping, *, better: str | Mapping[str, str] | None = None
 
     Finds unknown kinds and keys, arms, conditions and metrics that do not exist, malformed or
     impossible windows, an arm against itself, ids given twice, and metrics of claims and of the
-    search of which nothing says whether higher or lower is better.
+    search whose better direction is not known.
 
     Args:
         plan: a study's YAML as a mapping.
@@ -52,7 +52,7 @@ def check_claims(plan: Mapping, *, better: str | Mapping[str, str] | None = None
             continue
         kinds = [kind for kind in KINDS if kind in claim]
         if len(kinds) != 1:
-            what = f"the claim is of {len(kinds)} kinds" if kinds else "the claim says nothing"
+            what = f"the claim is of {len(kinds)} kinds" if kinds else "the claim has no kind"
             near = next((n for key in claim if (n := _near(key, KINDS))), None)
             try_ = f"{near}: ARM" if near else "better: ARM, than: ARM"
             faults.append((path, what, "one of " + ", ".join(KINDS), try_))
@@ -133,7 +133,7 @@ def _of_claimed_metric(
     allowed = ", ".join([*metrics, WINDOW_FORM])
     metric = parse_metric(text)
     if metric is None:
-        yield path, f"{text!r} is no metric", allowed, "auc(val/knn_top1, epochs 1-4)"
+        yield path, f"{text!r} is not a metric", allowed, "auc(val/knn_top1, epochs 1-4)"
         return
     if metric.window is None and metrics and metric.text not in metrics:
         what = f"{metric.text} is not among confirm.metrics"
@@ -167,8 +167,8 @@ def _of_direction(metric: str, path: tuple, known: Metrics | None) -> Iterator[F
     if known is not None and known.direction(metric) is None:
         yield (
             path,
-            f"nothing says whether higher or lower is better for {metric}",
-            "a metric under `metrics:`, or one whose name says it, such as accuracy or loss",
+            f"it is not known whether higher or lower is better for {metric}",
+            "a metric under `metrics:`, or one whose name implies it, such as accuracy or loss",
             f"metrics: {{{metric}: {{better: higher}}}}, or lower",
         )
 
@@ -190,7 +190,7 @@ def _most_epochs(plan: Mapping) -> int | None:
 
 def arm_names(plan: Mapping) -> tuple[str, ...]:
     arms = plan.get("arms") or {}
-    # A grid that is not crossed yet names no arms; `study` crosses it first.
+    # A grid that is not crossed yet has no arm names; `study` crosses it first.
     return () if "grid" in arms else tuple(str(arm) for arm in arms)
 
 

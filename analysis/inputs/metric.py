@@ -59,7 +59,7 @@ class Meaning:
     """What is known of one metric.
 
     Attributes:
-        better: `higher` or `lower`; None where nothing says so.
+        better: `higher` or `lower`; None where it is not known.
         unit: `fraction`, any short text, or None for a plain number.
         source: of the direction: `plan`, `option`, `name` (guessed), or None.
     """
@@ -72,9 +72,9 @@ class Meaning:
 class Metrics:
     """The direction and the unit of every metric, decided once for a whole report.
 
-    The first of these that speaks of a metric decides its direction: the option for this metric,
+    The first of these that covers a metric decides its direction: the option for this metric,
     the plan's `metrics:`, the option for all metrics, the words of its name. Its unit is the
-    plan's, else `fraction` where the name says accuracy.
+    plan's, else `fraction` where the name implies an accuracy.
 
     Args:
         declared: `metrics:` of a plan: name -> {better: higher | lower, unit: text}.
@@ -126,7 +126,7 @@ class Metrics:
         """1 where higher is better, -1 where lower is.
 
         Raises:
-            TableError: nothing says which.
+            TableError: the direction is not known.
         """
         self.require([metric])
         return 1 if self.direction(metric) == "higher" else -1
@@ -136,7 +136,7 @@ class Metrics:
         unknown = [metric for metric in metrics if self.direction(metric) is None]
         if unknown:
             raise TableError(
-                f"nothing says whether higher or lower is better for {', '.join(unknown)}",
+                f"it is not known whether higher or lower is better for {', '.join(unknown)}",
                 where=where,
                 allowed="higher or lower, for each metric that is compared",
                 try_=" ".join(f"--better {metric}=higher" for metric in unknown)
@@ -145,7 +145,7 @@ class Metrics:
 
 
 def deciding_word(name: str) -> str | None:
-    """The word that says what a metric is: the last one of its name that is known, or None.
+    """The word that decides what a metric is: the last one of its name that is known, or None.
 
     English puts the noun last, so top1_error is an error and accuracy_loss a loss. A known word
     followed by to, at, per, of … has named the metric already: time_to_accuracy is a time. Words

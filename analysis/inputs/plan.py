@@ -80,7 +80,7 @@ def read_plan(
         overrides: alpha, margin and chance; None leaves the plan's.
 
     Raises:
-        TableError: the file is missing, is no YAML mapping, or its claims are faulty.
+        TableError: the file is missing, is not a YAML mapping, or its claims are faulty.
     """
     given = {key: value for key, value in overrides.items() if value is not None}
     where = str(source) if isinstance(source, str | Path) else "plan"
@@ -167,7 +167,7 @@ def _load(source: str | Path | Mapping | None) -> Mapping | None:
         mapping = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError:
         raise TableError(
-            "the plan is not there",
+            "the plan does not exist",
             where=str(path),
             allowed="a study's YAML file",
             try_="check the path, or leave --plan out",
@@ -183,7 +183,7 @@ def _load(source: str | Path | Mapping | None) -> Mapping | None:
         ) from None
     if not isinstance(mapping, Mapping):
         raise TableError(
-            "the plan is no mapping",
+            "the plan is not a mapping",
             where=str(path),
             allowed="keys such as claims",
             try_="pass the study.yaml of the study",

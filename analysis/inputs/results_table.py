@@ -71,7 +71,7 @@ def read_table(source: str | Path | pd.DataFrame, *, what: str = "results") -> p
     path = Path(source)
     if not path.is_file():
         raise TableError(
-            f"the {what} table is not there",
+            f"the {what} table does not exist",
             where=str(path),
             allowed="a CSV or Parquet file",
             try_="check the path; a study writes results.csv and runs.csv into its folder",
@@ -113,7 +113,7 @@ def read_results(
         source: path of a CSV or Parquet file, or a frame; columns `arm, seed, metric, value` and
             optionally `condition, epoch, correct, total, status, phase`.
         metrics: knows which metrics are fractions; from their names if not given.
-        percent: accuracies stand in percent; they are divided by 100 here.
+        percent: accuracies are in percent; they are divided by 100 here.
         failures: runs known from elsewhere not to have finished; their rows are set aside.
         searched: seeds that the search phase used; rows with them are flawed.
 
@@ -310,10 +310,10 @@ def _check_accuracies(frame: pd.DataFrame, at, metrics: Metrics, *, percent: boo
         value, metric = frame.loc[row, "value"], frame.loc[row, "metric"]
         asks = "; is it in percent?" if 1 < value <= 100 else ""
         raise TableError(
-            f"{metric} is {value:g}, which is no fraction{asks}",
+            f"{metric} is {value:g}, which is not a fraction{asks}",
             where=at(row),
             allowed="accuracies in [0, 1]",
-            try_="divide them by 100, or pass --percent if all accuracies stand in percent",
+            try_="divide them by 100, or pass --percent if all accuracies are in percent",
         )
     return frame
 

@@ -34,9 +34,9 @@ SYMBOLS = {
     "undecided": "?",
     "invalid": "!",
 }
-# Shown on the first screen where no claims were declared; the rest stands in the tables.
+# Shown on the first screen where no claims were declared; the rest is in the tables.
 MOST_FINDINGS = 12
-FOLD_FROM = 40  # rows of a table that the page shows unasked; more are folded, save on paper
+FOLD_FROM = 40  # rows of a table that the page shows; longer tables are folded, except on paper
 
 
 def content(report, drawings, all_tables) -> dict[str, Any]:

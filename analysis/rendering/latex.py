@@ -69,7 +69,7 @@ SPECIAL |= {
 }
 # The other capitals look as in Latin, and TeX has no others.
 SPECIAL |= dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧ", "ABEZHIKMNOPTX", strict=True))
-# Letters up to U+017F that T1 fonts lack; the soft hyphen is none.
+# Letters up to U+017F that T1 fonts lack; and the soft hyphen.
 NOT_IN_T1 = frozenset("ĦħĸĿŀŉŦŧſ\u00ad")
 
 

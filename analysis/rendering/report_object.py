@@ -1,4 +1,4 @@
-"""The report as a Python object, which shows itself in a notebook and writes itself to files."""
+"""The report as a Python object, with a form for notebooks and methods that write it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ClaimAnswer:
         verdict: supported, refuted, undecided or invalid.
         sentence: the answer in words, with the evidence.
         difference: mean paired difference b - a in the metric's unit; a fraction for accuracies.
-            None, as everything below, where it cannot be had.
+            None, as everything below, where it is not defined.
         interval: its 95 % limits.
         p: two-sided sign-flip p-value.
         p_adjusted: the same, adjusted by Holm over the declared claims; this one decides.
@@ -39,7 +39,7 @@ class ClaimAnswer:
 
 
 class Report(dict):
-    """What report.json holds, as a dictionary; in a notebook it shows its verdicts.
+    """What report.json holds, as a dictionary; notebooks show its verdicts.
 
     Example:
         >>> import pandas as pd

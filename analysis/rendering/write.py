@@ -53,7 +53,7 @@ def to_json(report: Mapping[str, Any]) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Raw values of a table, one line per row; an empty cell is a number that cannot be had."""
+    """Raw values of a table, one line per row; an empty cell is a number that is not defined."""
     columns = list(dict.fromkeys(key for row in table.raw for key in row))
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, restval="", lineterminator="\n")

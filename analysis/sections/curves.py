@@ -23,7 +23,7 @@ MOST_PAIRS = 10  # pairs of arms whose curves are tested without a plan, per con
 def curves(results: Results, plan: Plan, arms: list[str], conditions: list[str]) -> list[dict]:
     """One entry per curve metric and condition: each arm's mean and band, each pair's max-T test.
 
-    Only epochs that every run of an arm has are used; broken runs are not in the table at all.
+    Only epochs that every run of an arm has are used; broken runs are not in the table.
     """
     metrics = [m for m in pd.unique(results.curves["metric"]) if m not in COST_METRICS]
     tested = _tested_metrics(plan, metrics)

@@ -28,7 +28,7 @@ def compared_metrics(reported: list[str], plan: Plan, where: str) -> tuple[list[
     known = [m for m in reported if plan.meanings.direction(m) is not None]
     left = [m for m in reported if m not in known]
     note = (
-        f"Not compared: {', '.join(left)}; nothing says whether higher or lower is better."
+        f"Not compared: {', '.join(left)}; it is not known whether higher or lower is better."
         f" Declare it under `metrics:`, or pass --better {left[0]}=higher (or =lower)."
         if left
         else None

@@ -1,6 +1,6 @@
 """The mean ranks of the arms: Friedman's test over seeds with Nemenyi's critical difference.
 
-Secondary: it is no gate to the claims.
+Secondary: they decide no claim.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from analysis.verdicts import Scores
 
 
 def with_finals(results: Results) -> tuple[Results, list[str]]:
-    """A table of curves only is judged by its last common epoch, never by its best one."""
+    """Final figures for a table of curves: the last epoch that all runs have, never the best."""
     if len(results.final) or not len(results.curves):
         return results, []
     curves_ = results.curves
@@ -47,7 +47,7 @@ def arm_scores(scores: Scores, arms, conditions, metrics, meanings: Metrics) -> 
 
 
 def _why_not(row: dict) -> str | None:
-    """Why an arm's interval, or failing that its IQM, cannot be had."""
+    """Why an arm has no interval or, if it has one, no IQM."""
     if row["ci_low"] is None:
         return "one seed" if row["n"] < 2 else "constant values"
     return "no IQM below 4 seeds" if row["iqm"] is None else None

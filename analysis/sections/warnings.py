@@ -33,7 +33,7 @@ def warnings_of(report: dict, plan: Plan, notes: list[str]) -> list[str]:
             " being planned: every verdict is exploratory and stays undecided."
         )
     found += ledger.budget_warnings(report["ledger"]) + ledger.failure_warnings(report["ledger"])
-    broken = [m for m in report["missing"]]
+    broken = report["missing"]
     if broken and not report["ledger"]:
         found.append(f"{len(broken)} runs broke down; they are listed under missing data.")
     if broken and plan.chance is None:

@@ -42,7 +42,7 @@ def time_to(records: list[dict]) -> Table:
         "Kaplan-Meier median over seeds of the cost at which the threshold was first reached; runs"
         " that never did are censored at their end. The threshold is the lowest of the arms' mean"
         " scores at the end: read off these data, so exploratory. … is a limit that is open"
-        " or cannot be had.",
+        " or not defined.",
         records,
         ("Arm", lambda r: r["arm"]),
         ("Condition", lambda r: r["condition"]),

@@ -113,7 +113,7 @@ def omnibus(records: list[dict]) -> Table:
         "omnibus",
         "secondary",
         "Friedman's test and mean ranks",
-        "Secondary: it is no gate to the claims.",
+        "Secondary: it decides no claim.",
         records,
         ("Metric", lambda o: o["metric"]),
         ("Condition", lambda o: o["condition"]),

@@ -94,7 +94,7 @@ def compare(
     facts = [_facts(p, m, rules) for p, m in zip(pairs, margins, strict=True)]
     verdicts, adjusted, tost = _judge_family(contrasts, facts, rules)
 
-    # The same family with every broken run scored at chance; verdicts must survive that.
+    # The same family with every broken run scored at chance; verdicts must stay the same.
     rescored = [
         _facts(scores.pairs(c, chance=rules.chance), m, rules)
         if rules.chance is not None and _broke(p)
@@ -105,7 +105,7 @@ def compare(
 
     records = []
     for i, contrast in enumerate(contrasts):
-        verdict, sensitivity = _survives(verdicts[i], at_chance[i], rescored[i], pairs[i], rules)
+        verdict, sensitivity = _sensitivity(verdicts[i], at_chance[i], rescored[i], pairs[i], rules)
         if rules.unplanned_looks and verdict.verdict != "invalid":
             verdict = Verdict("undecided", "unplanned_looks")
         records.append(
@@ -186,8 +186,10 @@ def _judge_family(contrasts, facts, rules):
     return verdicts, adjusted, tost
 
 
-def _survives(verdict: Verdict, at_chance: Verdict, rescored: _Facts, pairs: Pairs, rules: Rules):
-    """Turn a verdict that rests on the treatment of broken runs into undecided."""
+def _sensitivity(
+    verdict: Verdict, at_chance: Verdict, rescored: _Facts, pairs: Pairs, rules: Rules
+):
+    """The verdict, undecided where it depends on how broken runs are scored, and the comparison."""
     if not _broke(pairs):
         return verdict, None
     known = rules.chance is not None

@@ -1,4 +1,4 @@
-"""Which score does each seed have in each arm, and which seeds cannot be paired, and why?
+"""The scores of a contrast, paired by seed, and the reasons why seeds cannot be paired.
 
 A contrast of any kind (one condition, pooled conditions, a difference of differences, a window of
 a curve) becomes two lists of scores paired by seed.

@@ -1,4 +1,4 @@
-"""Why can a number of a comparison not be had? Every null of report.json has its reason."""
+"""The reasons why a comparison lacks a number: every null of report.json has one."""
 
 from __future__ import annotations
 

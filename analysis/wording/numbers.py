@@ -62,12 +62,12 @@ def difference(value: float | None, unit: str | None, *, signed: bool = True) ->
 
 
 def after_difference(unit: str | None) -> str:
-    """What stands after a difference: ` points` for fractions, else the unit."""
+    """What follows a difference: ` points` for fractions, else the unit."""
     return " points" if is_percent(unit) else after_score(unit)
 
 
 def after_score(unit: str | None) -> str:
-    """What stands after a score: its unit; nothing for fractions, whose tables say percent."""
+    """What follows a score: its unit; nothing for fractions, whose tables are in percent."""
     return f" {unit}" if unit and not is_percent(unit) else ""
 
 

@@ -1,4 +1,4 @@
-"""`from analysis import analyse`: a report that is a mapping, typed, and shows itself."""
+"""`from analysis import analyse`: a typed report that is still a mapping."""
 
 from __future__ import annotations
 

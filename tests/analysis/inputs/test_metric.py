@@ -1,4 +1,4 @@
-"""A metric's direction and unit: declared, given as an option, or read from its name's words."""
+"""The direction and unit of a metric: declared, given as an option, or read from its name."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_an_unknown_direction_is_refused_and_the_option_named(tmp_path, capsys):
     out = ["--out", str(tmp_path / "out")]
     assert main([str(file), *out]) == 2
     shown = capsys.readouterr().err
-    assert "nothing says whether higher or lower is better for test/foo" in shown
+    assert "it is not known whether higher or lower is better for test/foo" in shown
     assert "--better test/foo=higher" in shown
     assert main([str(file), *out, "--better", "test/foo=lower"]) == 0
     assert "guessed" not in capsys.readouterr().out
@@ -124,7 +124,7 @@ def test_a_guess_is_printed_with_the_verdicts_and_stands_in_every_report(tmp_pat
     [
         ("bigger", "better is 'bigger'"),
         ({"test/rmse": "less"}, r"better is 'less' for test/rmse[\s\S]*METRIC=lower"),
-        ({"test/rmes": "lower"}, r"no metric of the table[\s\S]*--better test/rmse=lower"),
+        ({"test/rmes": "lower"}, r"not a metric of the table[\s\S]*--better test/rmse=lower"),
     ],
 )
 def test_a_direction_that_cannot_be_meant_is_refused(better, match):
@@ -184,7 +184,7 @@ def test_a_unit_stands_after_numbers(tmp_path):
         ({"m": {"better": "lower", "unit": 3}}, "unit is 3"),
         ({"m": "lower"}, "metric m is 'lower'.*a mapping"),
         (["m"], "metrics is .'m'.*a mapping of names"),
-        ({}, r"claims\.0\.metric: nothing says whether higher or lower is better for m"),
+        ({}, r"claims\.0\.metric: it is not known whether higher or lower is better for m"),
     ],
 )
 def test_faulty_metrics_of_a_plan_are_refused(metrics, match):

@@ -1,4 +1,4 @@
-"""Is the report self-contained, repeatable, escaped, and free of what it must never say?"""
+"""The written report: self-contained, repeatable, escaped, free of forbidden phrases."""
 
 from __future__ import annotations
 

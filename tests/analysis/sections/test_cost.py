@@ -1,4 +1,4 @@
-"""Are FLOPs a cost and not a result, and is a budget of views no unequal contest?"""
+"""FLOPs are a cost and not a result; a budget of views is an equal contest."""
 
 from __future__ import annotations
 

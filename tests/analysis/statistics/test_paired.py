@@ -1,4 +1,4 @@
-"""Are the numbers those of the equations?"""
+"""Tests, intervals, effect sizes and power against their equations."""
 
 from __future__ import annotations
 
