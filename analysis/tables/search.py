@@ -78,8 +78,8 @@ def importance(records: list[dict]) -> Table:
         "PED-ANOVA: how much a setting's values among an arm's best trials differ from those among"
         " all of them, as a share of the sum over its settings. All trials of an arm, stopped ones"
         " too, are judged at the last epoch that each of them reached; one that diverged is never"
-        " among the best. Range: when any one trial (or twentieth of them) is left out. p: share of 99"
-        " shuffles of the scores that give a setting as much, not corrected. No interval: the"
+        " among the best. Range: when any one trial (or twentieth of them) is left out. p: share of"
+        " 99 shuffles of the scores that give a setting as much, not corrected. No interval: the"
         " trials of a sampler are not independent, so both are descriptions only.",
         rows,
         ("Arm", lambda r: r["arm"]),
