@@ -78,8 +78,8 @@ def other_tests(records: list[dict]) -> Table:
         "Secondary tests",
         "None of these decides a verdict, and none is corrected. Below, within, above: posterior"
         " shares of the mean difference by the margin (by 0 without one), from the Bayesian t test"
-        " of the differences. ASO ε: upper 95 % limit of the violation of stochastic dominance; below 0.5"
-        " favours the first-named arm.",
+        " of the differences. ASO ε: upper 95 % limit of the violation of stochastic dominance;"
+        " below 0.5 favours the first-named arm.",
         records,
         ("Contrast", lambda c: f"{c['b']} − {c['a']}"),
         ("Metric", lambda c: numbers.base_metric(c["metric"])),
