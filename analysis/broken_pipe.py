@@ -1,4 +1,4 @@
-"""How does a command end when the reader of its output leaves early, as `head -1` does?"""
+"""The quiet end of a command whose reader leaves early, as `head -1` does."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Callable
 
-PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell says of any command that ended this way
+PIPE_CLOSED = 141  # 128 + SIGPIPE, a shell's exit code for such a command
 
 
 def run(main: Callable[[], int]) -> int:
-    """The exit code of a command; one whose pipe is closed ends without a word.
+    """The exit code of a command; one whose pipe is closed ends silently.
 
     Args:
         main: prints, and returns the exit code.

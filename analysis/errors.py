@@ -1,4 +1,4 @@
-"""The error that a user's table or plan gives rise to."""
+"""The error raised for a user's table or plan."""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
-"""What did the study find, and can every number of it be checked?
+"""The report of a table of results, from Python and from the command line.
 
-`write_report` reads a table of results, answers the plan's claims and writes one folder: a
-self-contained HTML page, JSON, Markdown, CSV and LaTeX tables, SVG and PDF figures.
+`write_report` reads the table, answers the plan's claims and writes one folder: a self-contained
+HTML page, JSON, Markdown, CSV and LaTeX tables, SVG and PDF figures.
 
-    python -m analysis.report RESULTS.csv [--plan STUDY.yaml] [--out DIR]
+    python -m analysis.report RESULTS.csv [--plan STUDY.yaml] [--better METRIC=lower] [--out DIR]
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,97 +19,127 @@ import pandas as pd
 
 from analysis.broken_pipe import run
 from analysis.errors import TableError
-from analysis.inputs.metric import is_accuracy
-from analysis.inputs.plan import Plan, read_plan
-from analysis.inputs.results_table import Results, read_results
+from analysis.inputs import DEFAULT_CONDITION, FRACTION, Plan, read_plan
+from analysis.inputs.results_table import Results, read_results, read_table
 from analysis.inputs.runs_table import failures, read_runs, searched_seeds
-from analysis.rendering.write import render
+from analysis.rendering import Report
 from analysis.report_json import clean
-from analysis.sections.assemble import assemble
+from analysis.sections import assemble_report
+from analysis.wording import guessed_directions, one_line_verdicts
 
 
-def write_report(
+def analyse(
     results: str | Path | pd.DataFrame,
     *,
-    plan: str | Path | Mapping | None = None,
-    runs: str | Path | pd.DataFrame | None = None,
-    provenance: Mapping[str, Any] | None = None,
-    importance: Mapping[str, Any] | None = None,
-    out: str | Path,
+    claims: Sequence[Mapping[str, Any]] | None = None,
+    better: str | Mapping[str, str] | None = None,
     margin: float | None = None,
     alpha: float | None = None,
     chance: float | None = None,
     percent: bool = False,
-) -> dict[str, Any]:
-    """Analyse a table of results and write the report's folder.
+    plan: str | Path | Mapping | None = None,
+    runs: str | Path | pd.DataFrame | None = None,
+    provenance: Mapping[str, Any] | None = None,
+    importance: Mapping[str, Any] | None = None,
+) -> Report:
+    """Analyse a table of results.
 
     Args:
         results: CSV, Parquet or frame with columns `arm, condition, seed, epoch, metric, value,
             correct, total`; confirmation phase only. Accuracies are fractions in [0, 1].
-        plan: a study's YAML or mapping; None makes every comparison exploratory.
+        claims: as in a plan, where there is none: `{"better": "b", "than": "a", "metric": …}`.
+            Those without an `id` are called C1, C2, … Give those that were decided before the data.
+        better: `higher` or `lower` for all metrics that the plan does not declare, or a mapping
+            metric -> direction, which overrides the plan's; the name `""` stands for all others.
+        margin, alpha, chance: override the plan's; another margin or alpha than the plan's makes
+            verdicts exploratory.
+        percent: accuracies of the table, `margin` and `chance` are in percent.
+        plan: a study's YAML or mapping; without it and without claims every comparison is
+            exploratory.
         runs: runs.csv of the study or a frame, for ledger, failures and search analysis.
         provenance: shown as it stands; `looks` lists the looks at the data before the planned
             number of seeds, `mlflow` where its runs can be browsed (`analysis.tables.links`).
         importance: of the searched settings, by arm, in the shape of `study.reporting.importance`.
-        out: folder to write; files of an earlier report in it are replaced.
-        margin, alpha, chance: override the plan's; another margin or alpha than the plan's makes
-            verdicts exploratory.
-        percent: accuracies of the table, `margin` and `chance` stand in percent.
 
     Returns:
-        The report, as written to report.json.
+        What report.json holds, as a dictionary; notebooks show its verdicts.
 
     Raises:
         TableError: the table, the plan or the runs cannot be used; says what to do.
+
+    Example:
+        >>> analyse("results/pos/results.csv", plan="results/pos/study.yaml").verdicts["F1n"]
+        'supported'
     """
-    report = analyse(
-        results,
-        plan=plan,
-        runs=runs,
-        provenance=provenance,
-        importance=importance,
-        margin=margin,
-        alpha=alpha,
-        chance=chance,
-        percent=percent,
-    )
-    render(report, Path(out))
-    return report
-
-
-def analyse(
-    results,
-    *,
-    plan=None,
-    runs=None,
-    provenance=None,
-    importance=None,
-    margin=None,
-    alpha=None,
-    chance=None,
-    percent=False,
-) -> dict[str, Any]:
-    """The report of `write_report` without writing anything."""
     if percent:
         # Given on the scale of the table, like everything else that the caller sees.
         margin = None if margin is None else margin / 100
         chance = None if chance is None else chance / 100
-    declared = read_plan(plan, margin=margin, alpha=alpha, chance=chance)
+    given = {"margin": margin, "alpha": alpha, "chance": chance}
+    if claims is not None:
+        plan, given = _plan_of(claims, plan, results) | given, {}
+    declared = read_plan(plan, better=better, **given)
     table_of_runs = read_runs(runs)
     checked = read_results(
         results,
+        metrics=declared.meanings,
         percent=percent,
         failures=failures(table_of_runs),
         searched=searched_seeds(table_of_runs),
     )
     _check_units(checked, declared)
-    return assemble(checked, declared, table_of_runs, clean(dict(provenance or {})), importance)
+    _check_named(checked, declared)
+    shown = clean(dict(provenance or {}))
+    return Report(assemble_report(checked, declared, table_of_runs, shown, importance))
+
+
+def write_report(
+    results: str | Path | pd.DataFrame, *, out: str | Path, **arguments: Any
+) -> Report:
+    """Analyse a table of results and write the report's folder.
+
+    Args:
+        results, arguments: as for `analyse`.
+        out: folder to write; files of an earlier report in it are replaced.
+
+    Returns:
+        The report, as written to report.json.
+
+    Raises:
+        TableError: as `analyse`.
+        OSError: the folder cannot be written.
+    """
+    report = analyse(results, **arguments)
+    report.save(out)
+    return report
+
+
+def _plan_of(claims: Any, plan: Any, results: str | Path | pd.DataFrame) -> dict[str, Any]:
+    """A plan of claims alone, with the arms and conditions of the table."""
+    if plan is not None:
+        raise TableError(
+            "claims are given beside a plan",
+            where="arguments",
+            allowed="claims, or a plan with its own",
+            try_="put them under `claims:` of the plan",
+        )
+    table = read_table(results)
+    names: dict[str, Any] = {"arms": {}, "conditions": {}}
+    for column in {"arm", "condition"} & set(table):
+        found = table[column].astype(object).where(table[column].notna(), "").unique()
+        names[f"{column}s"] = {str(name).strip() or DEFAULT_CONDITION: {} for name in found}
+    named = [
+        {"id": f"C{i}", **claim} if isinstance(claim, Mapping) else claim
+        for i, claim in enumerate(claims, 1)
+    ]
+    return names | {"claims": named}
 
 
 def _check_units(results: Results, plan: Plan) -> None:
     """A margin or chance level above 1 is a slip where every score is an accuracy."""
     final = results.final if len(results.final) else results.curves
-    if not len(final) or not all(map(is_accuracy, plan.metrics or final["metric"].unique())):
+    metrics = plan.metrics or final["metric"].unique()
+    if not len(final) or any(plan.meanings.unit(metric) != FRACTION for metric in metrics):
         return
     for name in ("margin", "chance"):
         value = getattr(plan, name)
@@ -117,17 +148,33 @@ def _check_units(results: Results, plan: Plan) -> None:
                 f"{name} is {value:g}, and accuracies are fractions; is it in percent?",
                 where="arguments or plan",
                 allowed="a number in [0, 1]",
-                try_=f"{value / 100:g}, or --percent if the accuracies stand in percent too",
+                try_=f"{value / 100:g}, or --percent if the accuracies are in percent too",
             )
 
 
-def one_line_verdicts(report: Mapping[str, Any]) -> list[str]:
-    """Plain sentences for a terminal: one per claim, or one per comparison without a plan."""
-    if report["claims"]:
-        return [f"{claim['id']}: {claim['sentence']}" for claim in report["claims"]]
-    from analysis.wording.sentences import finding
+def _check_named(results: Results, plan: Plan) -> None:
+    """Refuse a direction for a metric that the table does not have: a misspelt name."""
+    known = sorted({*results.frame["metric"], *plan.metrics})
+    for metric in plan.meanings.options:
+        if metric and metric not in known:
+            near = difflib.get_close_matches(metric, known, 1, 0.5)
+            raise TableError(
+                f"better is given for {metric}, which is not a metric of the table",
+                where="arguments",
+                allowed=", ".join(known),
+                try_=f"--better {near[0] if near else known[0]}={plan.meanings.options[metric]}",
+            )
 
-    return [f"{c['verdict']}: {finding(c)}" for c in report["comparisons"]]
+
+def directions(given: list[str] | None) -> dict[str, str]:
+    """`NAME=higher` and bare `lower`, as on the command line; the bare one's name is `""`.
+
+    Example:
+        >>> directions(["test/rmse=lower", "higher"])
+        {'test/rmse': 'lower', '': 'higher'}
+    """
+    pairs = (text.rpartition("=") for text in given or ())
+    return {metric: direction for metric, _, direction in pairs}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -143,7 +190,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--chance", type=float, help="score of guessing, for runs that broke down")
     parser.add_argument("--alpha", type=float, help="family-wise error (default: plan's or 0.05)")
     parser.add_argument(
-        "--percent", action="store_true", help="accuracies, --margin, --chance stand in percent"
+        "--percent", action="store_true", help="accuracies, --margin, --chance are in percent"
+    )
+    parser.add_argument(
+        "--better",
+        action="append",
+        metavar="METRIC=lower",
+        help="which direction is better: METRIC=higher, METRIC=lower, or higher or lower for all"
+        " metrics that the plan does not declare; repeatable",
     )
     parser.add_argument("--out", default="report", help="folder to write (default: report)")
     given = parser.parse_args(arguments)
@@ -157,6 +211,7 @@ def main(arguments: list[str] | None = None) -> int:
             alpha=given.alpha,
             chance=given.chance,
             percent=given.percent,
+            better=directions(given.better),
         )
     except OSError as error:
         print(
@@ -170,7 +225,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     for warning in report["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
-    for line in one_line_verdicts(report):
+    for line in [*one_line_verdicts(report), *guessed_directions(report)]:
         print(line)
     print(f"report: {Path(given.out) / 'report.html'}")
     return 0

@@ -19,7 +19,7 @@ FORBIDDEN = {
     "study": {"contrastive", "torch"},
 }
 ROOMS = {"ray": "study/execution/", "mlflow": "study/tracking/"}
-MOST_LEVELS = {"study": 8, "analysis": 8, "contrastive": 9}
+MOST_LEVELS = {"study": 8, "analysis": 7, "contrastive": 9}
 
 
 def name_of(file: Path) -> str:

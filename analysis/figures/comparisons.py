@@ -26,12 +26,9 @@ def forest(report: dict) -> Drawing | None:
     every = declared or rows
     if not every:
         return None
-    # One axis has one unit.
-    rows = [
-        c
-        for c in every
-        if numbers.is_percent(c["metric"]) == numbers.is_percent(every[0]["metric"])
-    ]
+    # An axis has one unit.
+    unit = every[0]["unit"]
+    rows = [c for c in every if c["unit"] == unit]
     rows = rows[: MOST_FOREST_ROWS if declared else MOST_EXPLORATORY_ROWS]
     left = len(every) - len(rows)
     figure = Figure(figsize=(WIDTH, 1.0 + 0.52 * len(rows)))
@@ -56,20 +53,14 @@ def forest(report: dict) -> Drawing | None:
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
-    if numbers.is_percent(rows[0]["metric"]):
+    if numbers.is_percent(unit):
         percent_axis(axes.xaxis)
-    axes.set_xlabel(
-        "difference"
-        + (
-            ", percentage points"
-            if numbers.is_percent(rows[0]["metric"])
-            else ", in the metric's unit"
-        )
-    )
+    in_unit = "percentage points" if numbers.is_percent(unit) else unit or "in the metric's unit"
+    axes.set_xlabel(f"difference, {in_unit}")
     alt = listed(
         [
-            f"{_row_label(c, ' ')}: {numbers.difference(c['mean_difference'], c['metric'])} "
-            f"({numbers.interval(c['ci_low'], c['ci_high'], c['metric'])}), {c['verdict']}"
+            f"{_row_label(c, ' ')}: {numbers.difference(c['mean_difference'], unit)} "
+            f"({numbers.interval(c['ci_low'], c['ci_high'], unit)}), {c['verdict']}"
             for c in rows
         ]
     )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from analysis.figures.style import PALE, Drawing, grid, legend, listed, look, percent_axis, short
-from analysis.inputs.metric import metric_order
 from analysis.wording import numbers
 
 
 def trade_off(report: dict) -> Drawing | None:
     """Accuracy against cost, with the Pareto front of the means."""
-    rows = report["cost"]["trade_off"]
+    metric = report["cost"]["metric"]
+    rows = [r for r in report["cost"]["trade_off"] if r["metric"] == metric]
     if not rows:
         return None
-    unit, metric = rows[0]["unit"], metric_order(report)[0]
-    rows = [r for r in rows if r["unit"] == unit and r["metric"] == metric]
+    spent, unit = rows[0]["cost_unit"], rows[0]["unit"]
+    rows = [r for r in rows if r["cost_unit"] == spent]
     conditions = list(dict.fromkeys(r["condition"] for r in rows))
     arms = report["design"]["arms"]
     figure, panels = grid(len(conditions))
@@ -53,23 +53,23 @@ def trade_off(report: dict) -> Drawing | None:
             )
         panel.margins(x=0.15, y=0.15)
         panel.set_title("" if condition == "default" else short(condition, 40))
-        panel.set_xlabel(f"{unit} per run")
-        if numbers.is_percent(metric):
+        panel.set_xlabel(f"{spent} per run")
+        if numbers.is_percent(unit):
             percent_axis(panel.yaxis)
     for panel in panels[::2]:
-        panel.set_ylabel(metric + (" (%)" if numbers.is_percent(metric) else ""))
+        panel.set_ylabel(numbers.with_unit(metric, unit))
     legend(figure, panels[0])
     alt = listed(
         [
             f"{r['arm']}, {r['condition']}: {numbers.number(r['mean'])} at {r['cost']:.3g} "
-            f"{unit}{', on the front' if r['pareto'] else ''}"
+            f"{spent}{', on the front' if r['pareto'] else ''}"
             for r in rows
         ]
     )
     return Drawing(
         "trade-off",
         "cost",
-        f"{metric} against {unit}",
+        f"{metric} against {spent}",
         "Means with 95 % intervals both ways. Filled marks are on the Pareto front of the means,"
         " which the line joins; where intervals overlap, membership is not certain.",
         f"Score against cost. {alt}.",

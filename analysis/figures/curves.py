@@ -1,4 +1,4 @@
-"""What do learning curves and their differences look like? Computes no statistics."""
+"""Figures of learning curves and of their differences; no statistics are computed here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def learning(report: dict) -> Drawing | None:
     entries = [e for e in report["curves"] if e["metric"] == metric][:MOST_FACETS]
     if not entries:
         return None
-    arms = report["design"]["arms"]
+    arms, unit = report["design"]["arms"], entries[0]["unit"]
     figure, panels = grid(len(entries))
     for panel, entry in zip(panels, entries, strict=True):
         for arm in entry["arms"]:
@@ -45,10 +45,10 @@ def learning(report: dict) -> Drawing | None:
         panel.set_title(facet(entry["condition"]))
         panel.set_xlabel("epoch")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        if numbers.is_percent(metric):
+        if numbers.is_percent(unit):
             percent_axis(panel.yaxis)
     for panel in panels[::2]:
-        panel.set_ylabel(metric + (" (%)" if numbers.is_percent(metric) else ""))
+        panel.set_ylabel(numbers.with_unit(metric, unit))
     legend(figure, panels[0])
     alt = listed(
         [
@@ -71,7 +71,7 @@ def learning(report: dict) -> Drawing | None:
 
 
 def advantage(report: dict) -> Drawing | None:
-    """Difference of learning curves with its band; epochs that max-T tells apart are marked."""
+    """Difference of learning curves with its band; epochs with a small max-T p are marked."""
     entries = [(e, p) for e in report["curves"] for p in e["pairs"]]
     if not entries:
         return None
@@ -96,16 +96,15 @@ def advantage(report: dict) -> Drawing | None:
         panel.set_title(f"{short(pair['b'], 16)} − {short(pair['a'], 16)}{_after(entry)}")
         panel.set_xlabel("epoch")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        if numbers.is_percent(entry["metric"]):
+        if numbers.is_percent(entry["unit"]):
             percent_axis(panel.yaxis)
         described.append(
             f"{pair['b']} minus {pair['a']}, {entry['condition']}: apart at "
             f"{len(apart)} of {len(pair['epochs'])} epochs"
         )
     for panel in panels[::2]:
-        panel.set_ylabel(
-            "difference" + (", points" if numbers.is_percent(entries[0][0]["metric"]) else "")
-        )
+        after = numbers.after_difference(entries[0][0]["unit"])
+        panel.set_ylabel("difference" + (f",{after}" if after else ""))
     return Drawing(
         "advantage",
         "curves",

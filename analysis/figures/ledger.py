@@ -1,4 +1,4 @@
-"""What do costs, budgets and the search look like? Draws the report's numbers, computes none."""
+"""The figure of the ledger: what became of every planned trial and run."""
 
 from __future__ import annotations
 

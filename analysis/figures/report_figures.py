@@ -1,4 +1,4 @@
-"""What do the verdicts look like? Draws the report's numbers and computes none.
+"""All figures of a report, in reading order; its numbers are drawn, none is computed.
 
 Every figure is a function of the report mapping and returns a Drawing, or None where the report
 has nothing for it.
@@ -17,7 +17,6 @@ from analysis.figures.ledger import ledger
 from analysis.figures.scores import estimates, ranks
 from analysis.figures.search import expected_best, parallel, slices
 from analysis.figures.style import RC, Drawing
-from analysis.inputs.metric import metric_order
 
 MOST_METRICS = 4
 
@@ -26,7 +25,7 @@ def draw(report: dict[str, Any]) -> list[Drawing]:
     """All figures of a report, in reading order."""
     with mpl.rc_context(RC):
         drawings = [forest(report)]
-        drawings += [estimates(report, metric) for metric in metric_order(report)[:MOST_METRICS]]
+        drawings += [estimates(report, metric) for metric in report["metrics"][:MOST_METRICS]]
         drawings += [learning(report), advantage(report), ranks(report), trade_off(report)]
         drawings += [ledger(report), expected_best(report), slices(report), parallel(report)]
     return [drawing for drawing in drawings if drawing is not None]

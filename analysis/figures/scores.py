@@ -19,12 +19,16 @@ from analysis.figures.style import (
     percent_axis,
     short,
 )
-from analysis.inputs.metric import metric_order
 from analysis.wording import numbers
 
 
-def estimates(report: dict, metric: str) -> Drawing | None:
-    """Every seed's score in every arm, paired by a line, with means and intervals."""
+def estimates(report: dict, entry: dict) -> Drawing | None:
+    """Every seed's score in every arm, paired by a line, with means and intervals.
+
+    Args:
+        entry: one of the report's metrics, with its unit.
+    """
+    metric, unit = entry["metric"], entry["unit"]
     cells = [a for a in report["arms"] if a["metric"] == metric]
     conditions = _conditions(report, cells)
     if not conditions:
@@ -68,16 +72,16 @@ def estimates(report: dict, metric: str) -> Drawing | None:
         )
         panel.set_xlim(-0.4, len(arms) - 0.4)
         panel.set_title(facet(condition))
-        if numbers.is_percent(metric):
+        if numbers.is_percent(unit):
             percent_axis(panel.yaxis)
     for panel in panels[::2]:
-        panel.set_ylabel(metric + (" (%)" if numbers.is_percent(metric) else ""))
+        panel.set_ylabel(numbers.with_unit(metric, unit))
     alt = listed([f"{a['arm']}, {a['condition']}: mean {numbers.number(a['mean'])}" for a in cells])
     return Drawing(
-        f"estimates-{metric_order(report).index(metric) + 1}",
+        f"estimates-{report['metrics'].index(entry) + 1}",
         "estimates",
         metric,
-        "Each thin line is a seed, followed through the arms; beside the points stand the mean and"
+        "Each thin line is a seed, followed through the arms; beside the points are the mean and"
         " its 95 % interval." + _left_out(cells, conditions),
         f"Scores on {metric} by arm and seed. {alt}.",
         figure,
@@ -85,8 +89,9 @@ def estimates(report: dict, metric: str) -> Drawing | None:
 
 
 def ranks(report: dict) -> Drawing | None:
-    """Critical-difference diagram: mean ranks; a bar joins arms that Nemenyi cannot tell apart."""
-    rows = [o for o in report["omnibus"] if o["metric"] == metric_order(report)[0]][:3]
+    """Critical-difference diagram: a bar joins arms that Nemenyi's test does not separate."""
+    leading = report["metrics"][0]["metric"] if report["metrics"] else None
+    rows = [o for o in report["omnibus"] if o["metric"] == leading][:3]
     if not rows:
         return None
     arms = report["design"]["arms"]

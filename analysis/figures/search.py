@@ -1,4 +1,4 @@
-"""What does the search look like? Kept apart from the verdicts; computes no statistics."""
+"""Figures of the search, kept apart from the verdicts; no statistics are computed here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from analysis.figures.style import (
     percent_axis,
     short,
 )
-from analysis.tables.table import score
 from analysis.wording import numbers
 
 MOST_ARMS = 6
@@ -42,11 +41,11 @@ def expected_best(report: dict) -> Drawing | None:
         panel.plot(
             k, s["expected_best_biased"], color=look(index)["color"], linewidth=0.7, alpha=0.6
         )
-    metric = arms[0]["metric"]
+    metric, unit = arms[0]["metric"], arms[0]["unit"]
     panel.set_xlabel("complete trials")
     panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-    panel.set_ylabel(f"expected best {metric}" + (" (%)" if numbers.is_percent(metric) else ""))
-    if numbers.is_percent(metric):
+    panel.set_ylabel(f"expected best {numbers.with_unit(metric, unit)}")
+    if numbers.is_percent(unit):
         percent_axis(panel.yaxis)
     panel.legend(loc="best", fontsize=8)
     alt = listed(
@@ -73,7 +72,8 @@ def slices(report: dict) -> Drawing | None:
     settings = _settings(report)
     if not settings:
         return None
-    names = report["design"]["arms"]
+    names, first = report["design"]["arms"], report["search"][0]
+    metric, unit = first["metric"], first["unit"]
     figure, panels = grid(len(settings), height=2.2)
     for panel, setting in zip(panels, settings, strict=False):
         for s in report["search"][:MOST_ARMS]:
@@ -104,11 +104,10 @@ def slices(report: dict) -> Drawing | None:
             panel.set_xscale("log")
             panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
             panel.xaxis.set_minor_formatter(NullFormatter())
-        metric = report["search"][0]["metric"]
-        if numbers.is_percent(metric):
+        if numbers.is_percent(unit):
             percent_axis(panel.yaxis)
     for panel in panels[::2]:
-        panel.set_ylabel(metric + (" (%)" if numbers.is_percent(metric) else ""))
+        panel.set_ylabel(numbers.with_unit(metric, unit))
     legend(figure, panels[0])
     return Drawing(
         "slices",
@@ -160,11 +159,17 @@ def parallel(report: dict) -> Drawing | None:
         panel.text(x, -0.05, low, ha="center", va="top", fontsize=7.5, color=GREY)
         panel.text(x, 1.04, high, ha="center", va="bottom", fontsize=7.5, color=GREY)
         panel.axvline(x, color=PALE, linewidth=0.8, zorder=0)
-    metric = arms[0]["metric"]
-    shown = metric + (" (%)" if numbers.is_percent(metric) else "")
+    metric, unit = arms[0]["metric"], arms[0]["unit"]
+    shown = numbers.with_unit(metric, unit)
     for value, y, side in ((bottom, -0.05, "top"), (top, 1.04, "bottom")):
         panel.text(
-            len(settings), y, score(value, metric), ha="center", va=side, fontsize=7.5, color=GREY
+            len(settings),
+            y,
+            numbers.score(value, unit),
+            ha="center",
+            va=side,
+            fontsize=7.5,
+            color=GREY,
         )
     panel.set_xticks(
         range(len(settings) + 1), [*(short(n, 16) for n in settings), short(shown, 20)]

@@ -1,6 +1,6 @@
-"""What do all figures share: colours, marks, sizes, and how a figure becomes a file?
+"""The style of all figures: colours, marks, sizes, and how a figure becomes a file.
 
-Colours are Okabe and Ito's, told apart by people with any colour vision; every arm also has its
+Colours are Okabe and Ito's, distinguishable with any colour vision; every arm also has its
 own mark and dash, so that the figures read in grey.
 """
 
@@ -54,8 +54,8 @@ MOST_FACETS = 6
 class Drawing:
     """A figure with what a reader who cannot see it needs.
 
-    `name` is the file's stem; `section` says where in the report it stands; `alt` tells its
-    content in words; `caption` how to read it.
+    `name` is the file's stem; `section` says where in the report it stands; `alt` gives its
+    content in words, `caption` how to read it.
     """
 
     name: str

@@ -1,15 +1,15 @@
-"""Which of a plan's claims cannot be answered as they are written?
+"""The checks of a plan's claims and of its `metrics:`, all faults together.
 
-All faults are found together; `study` turns them into `file:line` messages.
+`study` turns the faults into `file:line` messages.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from analysis.inputs.metric import WINDOW_FORM, parse_metric
+from analysis.inputs.metric import DIRECTIONS, WINDOW_FORM, Metrics, parse_metric
 
 DEFAULT_CONDITION = "default"
 Fault = tuple[tuple, str, str, str]
@@ -19,156 +19,158 @@ KEYS = {
     "less_hurt": ("id", "less_hurt", "than", "metric", "from", "to"),
     "equivalent": ("id", "equivalent", "to", "metric", "under"),
 }
+LONGEST_UNIT = 20  # characters; it follows numbers in tables
+_EXAMPLE = "{id: F1, better: ARM, than: ARM, metric: METRIC}"
 
 
-def check_claims(plan: Mapping) -> list[Fault]:
-    """Faults of the claims: (path, what is wrong, what is allowed, what to try), all together.
+def check_claims(plan: Mapping, *, better: str | Mapping[str, str] | None = None) -> list[Fault]:
+    """Faults of the claims and metrics: (path, what is wrong, what is allowed, what to try).
 
     Finds unknown kinds and keys, arms, conditions and metrics that do not exist, malformed or
-    impossible windows, an arm against itself, and ids given twice.
+    impossible windows, an arm against itself, ids given twice, and metrics of claims and of the
+    search whose better direction is not known.
+
+    Args:
+        plan: a study's YAML as a mapping.
+        better: directions of metrics given beside the plan (`analysis.inputs.metric.Metrics`).
+
+    Example:
+        >>> check_claims({"arms": {"a": {}, "b": {}}, "claims": [{"better": "c", "than": "a"}]})[0]
+        (('claims', 0), 'the claim has no id', 'id, better, than, metric, under', 'add id: …')
     """
-    faults: list[Fault] = []
+    faults = list(_of_metrics(plan.get("metrics")))
+    known = None if faults else Metrics(plan.get("metrics"), better)
     claims = plan.get("claims")
     if claims is not None and not isinstance(claims, list | tuple):
-        return [
-            (
-                ("claims",),
-                f"claims is {claims!r}",
-                "a list of claims",
-                "- {id: F1, better: ARM, than: ARM, metric: METRIC}",
-            )
-        ]
+        what = f"claims is {claims!r}"
+        return [*faults, (("claims",), what, "a list of claims", f"- {_EXAMPLE}")]
     seen: dict[str, int] = {}
     for index, claim in enumerate(claims or ()):
         path = ("claims", index)
         if not isinstance(claim, Mapping):
-            faults.append(
-                (
-                    path,
-                    f"the claim is {claim!r}",
-                    "a mapping",
-                    "{id: F1, better: ARM, than: ARM, metric: METRIC}",
-                )
-            )
+            faults.append((path, f"the claim is {claim!r}", "a mapping", _EXAMPLE))
             continue
         kinds = [kind for kind in KINDS if kind in claim]
         if len(kinds) != 1:
-            known = [near for key in claim if (near := _near(key, KINDS))]
-            what = f"the claim is of {len(kinds)} kinds" if kinds else "the claim says nothing"
-            faults.append(
-                (
-                    path,
-                    what,
-                    "one of " + ", ".join(KINDS),
-                    f"{known[0]}: ARM" if known else "better: ARM, than: ARM",
-                )
-            )
+            what = f"the claim is of {len(kinds)} kinds" if kinds else "the claim has no kind"
+            near = next((n for key in claim if (n := _near(key, KINDS))), None)
+            try_ = f"{near}: ARM" if near else "better: ARM, than: ARM"
+            faults.append((path, what, "one of " + ", ".join(KINDS), try_))
             continue
-        faults += _check_one(plan, claim, kinds[0], path)
+        faults += _of_claim(plan, claim, kinds[0], path, known)
         name = str(claim.get("id", ""))
         if name and name in seen:
-            faults.append(
-                (
-                    (*path, "id"),
-                    f"id {name} is claim {seen[name] + 1}'s already",
-                    "ids that differ",
-                    f"id: {name}b",
-                )
-            )
+            what = f"id {name} is claim {seen[name] + 1}'s already"
+            faults.append(((*path, "id"), what, "ids that differ", f"id: {name}b"))
         seen.setdefault(name, index)
-    return faults
+    return faults + list(_of_search(plan.get("search"), known))
 
 
-def _check_one(plan: Mapping, claim: Mapping, kind: str, path: tuple) -> list[Fault]:
-    faults: list[Fault] = []
-    allowed = KEYS[kind]
+def _of_metrics(metrics: Any) -> Iterator[Fault]:
+    """`metrics:`, name -> {better, unit}."""
+    example = "test/rmse: {better: lower}"
+    if metrics is not None and not isinstance(metrics, Mapping):
+        yield ("metrics",), f"metrics is {metrics!r}", "a mapping of names", example
+        return
+    for name, said in (metrics or {}).items():
+        path, keys = ("metrics", name), ("better", "unit")
+        if not isinstance(said, Mapping):
+            yield path, f"metric {name} is {said!r}", "a mapping", "{better: lower}"
+            continue
+        for key in said:
+            if key not in keys:
+                try_ = _near(key, keys) or f"drop {key}"
+                yield (*path, key), f"unknown key {key}", ", ".join(keys), try_
+        if "better" not in said:
+            yield path, f"metric {name} has no better", " or ".join(DIRECTIONS), "better: lower"
+        elif said["better"] not in DIRECTIONS:
+            near = _near(said["better"], DIRECTIONS) or "lower"
+            what = f"better is {said['better']!r}"
+            yield (*path, "better"), what, " or ".join(DIRECTIONS), f"better: {near}"
+        unit = said.get("unit")
+        if unit is not None and not (isinstance(unit, str) and 0 < len(unit) <= LONGEST_UNIT):
+            allowed = f"fraction, or a text of at most {LONGEST_UNIT} characters"
+            yield (*path, "unit"), f"unit is {unit!r}", allowed, "unit: fraction"
+
+
+def _of_claim(
+    plan: Mapping, claim: Mapping, kind: str, path: tuple, known: Metrics | None
+) -> Iterator[Fault]:
+    keys = KEYS[kind]
     for key in claim:
-        if key not in allowed:
-            faults.append(
-                (
-                    (*path, key),
-                    f"unknown key {key}",
-                    ", ".join(allowed),
-                    _near(key, allowed) or f"drop {key}",
-                )
-            )
-    needed = [key for key in allowed if key != "under"]
-    for key in needed:
-        if key not in claim:
-            faults.append((path, f"the claim has no {key}", ", ".join(allowed), f"add {key}: …"))
-    arms = arm_names(plan)
-    other = "to" if kind == "equivalent" else "than"
+        if key not in keys:
+            try_ = _near(key, keys) or f"drop {key}"
+            yield (*path, key), f"unknown key {key}", ", ".join(keys), try_
+    for key in keys:
+        if key != "under" and key not in claim:
+            yield path, f"the claim has no {key}", ", ".join(keys), f"add {key}: …"
+
+    arms, other = arm_names(plan), keys[2]
     for key in (kind, other):
         if key in claim and arms and str(claim[key]) not in arms:
-            faults.append(_unknown((*path, key), "arm", claim[key], arms))
+            yield _unknown((*path, key), "arm", claim[key], arms)
     if kind in claim and other in claim and claim[kind] == claim[other]:
-        faults.append(
-            (
-                (*path, other),
-                f"{claim[kind]} is compared with itself",
-                "two different arms",
-                _other(arms, claim[kind]),
-            )
-        )
+        what = f"{claim[kind]} is compared with itself"
+        yield (*path, other), what, "two different arms", _other(arms, claim[kind])
+
     conditions = condition_names(plan)
     for key in ("from", "to") if kind == "less_hurt" else ("under",):
         if key in claim and str(claim[key]) not in conditions:
-            faults.append(_unknown((*path, key), "condition", claim[key], conditions))
+            yield _unknown((*path, key), "condition", claim[key], conditions)
     if kind == "less_hurt" and "from" in claim and claim.get("from") == claim.get("to"):
-        faults.append(
-            (
-                (*path, "to"),
-                "from and to are the same condition",
-                "two different conditions",
-                _other(conditions, claim["from"]),
-            )
-        )
+        what, try_ = "from and to are the same condition", _other(conditions, claim["from"])
+        yield (*path, "to"), what, "two different conditions", try_
     if kind == "equivalent" and plan.get("margin") is None:
-        faults.append((path, "equivalence needs a margin", "margin: a number > 0", "margin: 0.005"))
+        yield path, "equivalence needs a margin", "margin: a number > 0", "margin: 0.005"
     if "metric" in claim:
-        faults += _check_metric(plan, claim["metric"], (*path, "metric"))
-    return faults
+        yield from _of_claimed_metric(plan, claim["metric"], (*path, "metric"), known)
 
 
-def _check_metric(plan: Mapping, text: Any, path: tuple) -> list[Fault]:
-    confirm = plan.get("confirm") or {}
-    metrics = [str(m) for m in confirm.get("metrics") or ()]
+def _of_claimed_metric(
+    plan: Mapping, text: Any, path: tuple, known: Metrics | None
+) -> Iterator[Fault]:
+    metrics = [str(m) for m in (plan.get("confirm") or {}).get("metrics") or ()]
     allowed = ", ".join([*metrics, WINDOW_FORM])
     metric = parse_metric(text)
     if metric is None:
-        return [(path, f"{text!r} is no metric", allowed, "auc(val/knn_top1, epochs 1-4)")]
-    if metric.window is None:
-        if metrics and metric.text not in metrics:
-            return [
-                (
-                    path,
-                    f"{metric.text} is not among confirm.metrics",
-                    allowed,
-                    _near(metric.text, metrics) or metrics[0],
-                )
-            ]
-        return []
-    if metric.base.startswith("test/"):
-        return [
-            (
-                path,
-                f"{metric.base} is read once per run and has no curve",
-                "a metric with a value per epoch, such as val/knn_top1",
-                metric.text.replace("test/", "val/"),
-            )
-        ]
+        yield path, f"{text!r} is not a metric", allowed, "auc(val/knn_top1, epochs 1-4)"
+        return
+    if metric.window is None and metrics and metric.text not in metrics:
+        what = f"{metric.text} is not among confirm.metrics"
+        yield path, what, allowed, _near(metric.text, metrics) or metrics[0]
+        return
+    if metric.window and metric.base.startswith("test/"):
+        what = f"{metric.base} is read once per run and has no curve"
+        allowed = "a metric with a value per epoch, such as val/knn_top1"
+        yield path, what, allowed, metric.text.replace("test/", "val/")
+        return
     epochs = _most_epochs(plan)
-    if epochs is not None and metric.window[1] > epochs:
+    if metric.window and epochs is not None and metric.window[1] > epochs:
+        what = f"epoch {metric.window[1]} is after the last of any training ({epochs})"
         first = min(metric.window[0], epochs)
-        return [
-            (
-                path,
-                f"epoch {metric.window[1]} is after the last of any training ({epochs})",
-                f"epochs within 0-{epochs}",
-                f"auc({metric.base}, epochs {first}-{epochs})",
-            )
-        ]
-    return []
+        yield (
+            path,
+            what,
+            f"epochs within 0-{epochs}",
+            f"auc({metric.base}, epochs {first}-{epochs})",
+        )
+    yield from _of_direction(metric.base, path, known)
+
+
+def _of_search(search: Any, known: Metrics | None) -> Iterator[Fault]:
+    metric = search.get("metric") if isinstance(search, Mapping) else None
+    for one in metric if isinstance(metric, list) else [metric] if metric else []:
+        yield from _of_direction(str(one), ("search", "metric"), known)
+
+
+def _of_direction(metric: str, path: tuple, known: Metrics | None) -> Iterator[Fault]:
+    if known is not None and known.direction(metric) is None:
+        yield (
+            path,
+            f"it is not known whether higher or lower is better for {metric}",
+            "a metric under `metrics:`, or one whose name implies it, such as accuracy or loss",
+            f"metrics: {{{metric}: {{better: higher}}}}, or lower",
+        )
 
 
 def _most_epochs(plan: Mapping) -> int | None:
@@ -188,7 +190,7 @@ def _most_epochs(plan: Mapping) -> int | None:
 
 def arm_names(plan: Mapping) -> tuple[str, ...]:
     arms = plan.get("arms") or {}
-    # A grid that is not crossed yet names no arms; `study` crosses it before it asks.
+    # A grid that is not crossed yet has no arm names; `study` crosses it first.
     return () if "grid" in arms else tuple(str(arm) for arm in arms)
 
 
@@ -203,12 +205,8 @@ def _near(name: Any, known) -> str | None:
 
 
 def _unknown(path: tuple, what: str, name: Any, known) -> Fault:
-    return (
-        path,
-        f"no {what} is called {name}",
-        ", ".join(known),
-        f"{path[-1]}: {_near(name, known) or known[0]}",
-    )
+    try_ = f"{path[-1]}: {_near(name, known) or known[0]}"
+    return path, f"no {what} is called {name}", ", ".join(known), try_
 
 
 def _other(names, name) -> str:

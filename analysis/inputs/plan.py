@@ -1,12 +1,12 @@
-"""What was declared before the data were seen?
+"""The plan, what was declared before the data were seen.
 
-A plan is the part of a study's YAML that the statistics need: arms, conditions, seeds, metrics,
-claims, margin, alpha. Claims are checked here and nowhere else; `study` turns the faults into
-`file:line` messages.
+It is the part of a study's YAML that the statistics need: arms, conditions, seeds, metrics,
+claims, margin, alpha.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +16,7 @@ import yaml
 
 from analysis.errors import TableError
 from analysis.inputs.claim_checks import KINDS, arm_names, check_claims, condition_names
-from analysis.inputs.metric import Metric, parse_metric
-
-__all__ = ["Claim", "Plan", "check_claims", "read_plan"]
+from analysis.inputs.metric import DIRECTIONS, Metric, Metrics, parse_metric
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Plan:
-    """The design record. `declared` is False where there was no plan at all."""
+    """The design record.
+
+    `declared` is False where there was no plan at all; `metrics` are the names of
+    `confirm.metrics`, `meanings` knows the direction and the unit of any metric.
+    """
 
     name: str | None = None
     question: str | None = None
@@ -50,6 +52,7 @@ class Plan:
     seeds: tuple = ()
     planned_n: int | None = None
     metrics: tuple[str, ...] = ()
+    meanings: Metrics = field(default_factory=Metrics)
     claims: tuple[Claim, ...] = ()
     margin: float | None = None
     alpha: float = 0.05
@@ -63,20 +66,32 @@ class Plan:
     overridden: tuple[str, ...] = ()
 
 
-def read_plan(source: str | Path | Mapping | None, **overrides: float | None) -> Plan:
-    """The plan in a study's YAML or mapping; overrides of alpha and margin are noted as such.
+def read_plan(
+    source: str | Path | Mapping | None,
+    *,
+    better: str | Mapping[str, str] | None = None,
+    **overrides: float | None,
+) -> Plan:
+    """The plan in a study's YAML or mapping; what overrides it is noted in `overridden`.
+
+    Args:
+        source: a path, a mapping, or None for no plan.
+        better: directions of metrics, as for `analysis.inputs.metric.Metrics`.
+        overrides: alpha, margin and chance; None leaves the plan's.
 
     Raises:
-        TableError: the file is missing, is no YAML mapping, or its claims are faulty.
+        TableError: the file is missing, is not a YAML mapping, or its claims are faulty.
     """
     given = {key: value for key, value in overrides.items() if value is not None}
     where = str(source) if isinstance(source, str | Path) else "plan"
     mapping = _load(source)
+    _check_directions(better)
     if mapping is None:
-        return Plan(**_checked(given, "arguments"))
+        return Plan(meanings=Metrics(None, better), **_checked(given, "arguments"))
     for name in ("arms", "conditions"):
         _section(mapping, name, where, list | Mapping)
-    faults = check_claims(mapping)
+    confirm, search = (_section(mapping, name, where) for name in ("confirm", "search"))
+    faults = check_claims(mapping, better=better)
     if faults:
         lines = [
             f"{'.'.join(map(str, path))}: {what} (allowed: {allowed}; try: {try_})"
@@ -97,11 +112,14 @@ def read_plan(source: str | Path | Mapping | None, **overrides: float | None) ->
         for key in ("alpha", "margin")
         if key in given and given[key] != declared.get(key, 0.05 if key == "alpha" else None)
     )
-    confirm = _section(mapping, "confirm", where)
+    conditions = condition_names(mapping)
+    claims = tuple(_claim(c, i, conditions) for i, c in enumerate(mapping.get("claims") or ()))
+    without, meanings = Metrics(mapping.get("metrics")), Metrics(mapping.get("metrics"), better)
+    known = [c.metric.base for c in claims if without.direction(c.metric.base)]
+    if any(without.direction(m) != meanings.direction(m) for m in known):
+        changed += ("better",)
     seeds = confirm.get("seeds")
     looks = mapping.get("looks", 1)
-    search = _section(mapping, "search", where)
-    conditions = condition_names(mapping)
     return Plan(
         name=mapping.get("name"),
         question=mapping.get("question"),
@@ -111,7 +129,8 @@ def read_plan(source: str | Path | Mapping | None, **overrides: float | None) ->
         seeds=tuple(seeds) if isinstance(seeds, list | tuple) else (),
         planned_n=len(seeds) if isinstance(seeds, list | tuple) else seeds,
         metrics=tuple(confirm.get("metrics") or ()),
-        claims=tuple(_claim(c, i, conditions) for i, c in enumerate(mapping.get("claims") or ())),
+        meanings=meanings,
+        claims=claims,
         pilot_sd=mapping.get("pilot_sd"),
         hash=mapping.get("hash"),
         looks_planned=looks if isinstance(looks, int) and looks > 0 else 1,
@@ -148,7 +167,7 @@ def _load(source: str | Path | Mapping | None) -> Mapping | None:
         mapping = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError:
         raise TableError(
-            "the plan is not there",
+            "the plan does not exist",
             where=str(path),
             allowed="a study's YAML file",
             try_="check the path, or leave --plan out",
@@ -164,7 +183,7 @@ def _load(source: str | Path | Mapping | None) -> Mapping | None:
         ) from None
     if not isinstance(mapping, Mapping):
         raise TableError(
-            "the plan is no mapping",
+            "the plan is not a mapping",
             where=str(path),
             allowed="keys such as claims",
             try_="pass the study.yaml of the study",
@@ -196,6 +215,18 @@ def _checked(given: dict[str, Any], where: str) -> dict[str, float]:
                 try_="correct it, or leave it out",
             )
     return given
+
+
+def _check_directions(better: str | Mapping[str, str] | None) -> None:
+    for metric, direction in ({"": better} if isinstance(better, str) else better or {}).items():
+        if direction not in DIRECTIONS:
+            near = difflib.get_close_matches(str(direction), DIRECTIONS, 1, 0.5) or ["lower"]
+            raise TableError(
+                f"better is {direction!r}" + (f" for {metric}" if metric else ""),
+                where="arguments",
+                allowed="higher, lower, METRIC=higher or METRIC=lower",
+                try_=f"--better {metric}={near[0]}" if metric else f"--better {near[0]}",
+            )
 
 
 def _claim(claim: Mapping, index: int, conditions: tuple[str, ...]) -> Claim:

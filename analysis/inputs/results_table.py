@@ -1,7 +1,7 @@
-"""Which results are there, and may they be compared at all?
+"""The table of results, read and checked.
 
-Reads the tidy table (`arm, condition, seed, epoch, metric, value, correct, total, status`), refuses
-what it would have to guess about, and marks rows that no verdict may rest on.
+It is tidy (`arm, condition, seed, epoch, metric, value, correct, total, status`). What is ambiguous
+is refused, and rows that no verdict may rest on are marked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pandas as pd
 
 from analysis.errors import TableError
 from analysis.inputs.claim_checks import DEFAULT_CONDITION
-from analysis.inputs.metric import is_accuracy
+from analysis.inputs.metric import FRACTION, Metrics
 
 REQUIRED = ("arm", "seed", "metric", "value")
 OPTIONAL = ("condition", "epoch", "correct", "total", "status", "phase")
@@ -71,7 +71,7 @@ def read_table(source: str | Path | pd.DataFrame, *, what: str = "results") -> p
     path = Path(source)
     if not path.is_file():
         raise TableError(
-            f"the {what} table is not there",
+            f"the {what} table does not exist",
             where=str(path),
             allowed="a CSV or Parquet file",
             try_="check the path; a study writes results.csv and runs.csv into its folder",
@@ -102,6 +102,7 @@ def read_table(source: str | Path | pd.DataFrame, *, what: str = "results") -> p
 def read_results(
     source: str | Path | pd.DataFrame,
     *,
+    metrics: Metrics | None = None,
     percent: bool = False,
     failures: dict[tuple[str, str, object], str] | None = None,
     searched: set | None = None,
@@ -111,7 +112,8 @@ def read_results(
     Args:
         source: path of a CSV or Parquet file, or a frame; columns `arm, seed, metric, value` and
             optionally `condition, epoch, correct, total, status, phase`.
-        percent: accuracies stand in percent; they are divided by 100 here.
+        metrics: knows which metrics are fractions; from their names if not given.
+        percent: accuracies are in percent; they are divided by 100 here.
         failures: runs known from elsewhere not to have finished; their rows are set aside.
         searched: seeds that the search phase used; rows with them are flawed.
 
@@ -142,7 +144,7 @@ def read_results(
     frame["value"] = _numbers(raw, "value", at, needed=True)
     for column in ("correct", "total"):
         frame[column] = _numbers(raw, column, at) if column in raw else np.nan
-    frame = _check_accuracies(frame, at, percent=percent)
+    frame = _check_accuracies(frame, at, metrics or Metrics(), percent=percent)
     _check_counts(frame, at)
     frame["flaw"] = _flaws(frame, raw, searched or set())
     doubled = int((frame["flaw"] == "duplicate_rows").sum())
@@ -290,9 +292,9 @@ def _set_failures_aside(frame, status, known):
     return frame[~runs.isin(list(gone))].copy(), gone
 
 
-def _check_accuracies(frame: pd.DataFrame, at, *, percent: bool) -> pd.DataFrame:
-    named = frame["metric"].map({m: is_accuracy(m) for m in pd.unique(frame["metric"])})
-    accuracy = named.astype(bool) | frame["total"].notna()
+def _check_accuracies(frame: pd.DataFrame, at, metrics: Metrics, *, percent: bool) -> pd.DataFrame:
+    fractions = [m for m in pd.unique(frame["metric"]) if metrics.unit(m) == FRACTION]
+    accuracy = frame["metric"].isin(fractions) | frame["total"].notna()
     if percent and accuracy.any() and frame.loc[accuracy, "value"].max() <= 1:
         raise TableError(
             "--percent was given, but no accuracy is above 1: they are fractions already",
@@ -308,10 +310,10 @@ def _check_accuracies(frame: pd.DataFrame, at, *, percent: bool) -> pd.DataFrame
         value, metric = frame.loc[row, "value"], frame.loc[row, "metric"]
         asks = "; is it in percent?" if 1 < value <= 100 else ""
         raise TableError(
-            f"{metric} is {value:g}, which is no fraction{asks}",
+            f"{metric} is {value:g}, which is not a fraction{asks}",
             where=at(row),
             allowed="accuracies in [0, 1]",
-            try_="divide them by 100, or pass --percent if all accuracies stand in percent",
+            try_="divide them by 100, or pass --percent if all accuracies are in percent",
         )
     return frame
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from analysis.verdicts.rules import REASONS
+from analysis.verdicts import REASONS
 from analysis.wording import numbers
 from analysis.wording import sentences as words
 from analysis.wording.paragraphs import paragraphs
@@ -34,18 +34,18 @@ SYMBOLS = {
     "undecided": "?",
     "invalid": "!",
 }
-# Shown on the first screen where no claims were declared; the rest stands in the tables.
+# Shown on the first screen where no claims were declared; the rest is in the tables.
 MOST_FINDINGS = 12
-FOLD_FROM = 40  # rows of a table that the page shows unasked; more are folded, save on paper
+FOLD_FROM = 40  # rows of a table that the page shows; longer tables are folded, except on paper
 
 
 def content(report, drawings, all_tables) -> dict[str, Any]:
     present = {d.section for d in drawings} | {t.section for t in all_tables} | {"provenance"}
     findings = [c for c in report["comparisons"] if c["condition"] != "pooled"]
     return {
-        "report": report,
+        "report": dict(report),  # of keys alone: templates read an attribute first
         "design": report["design"],
-        "design_rows": _design_rows(report["design"]),
+        "design_rows": _design_rows(report),
         "sections": [(key, title) for key, title in SECTIONS if key in present],
         "drawings": drawings,
         "tables": all_tables,
@@ -61,6 +61,7 @@ def content(report, drawings, all_tables) -> dict[str, Any]:
         ],
         "fold_from": FOLD_FROM,
         "findings_left": max(0, len(findings) - MOST_FINDINGS),
+        "guessed": words.guessed_directions(report),
         "paragraphs": {key: paragraphs(report, key) for key, _ in SECTIONS},
         "provenance_rows": [
             *_flatten(report["provenance"]),
@@ -71,12 +72,21 @@ def content(report, drawings, all_tables) -> dict[str, Any]:
     }
 
 
-def _design_rows(design: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _meaning(metric: Mapping[str, Any]) -> str:
+    """`test/rmse (dB, lower is better, guessed from the name)`."""
+    guessed = ", guessed from the name" if metric["source"] == "name" else ""
+    better = f"{metric['better'] or 'no direction'}{' is better' if metric['better'] else ''}"
+    unit = f"{metric['unit']}, " if metric["unit"] else ""
+    return f"{metric['metric']} ({unit}{better}{guessed})"
+
+
+def _design_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    design = report["design"]
     rows = [
         ("Plan's hash", design["hash"] or "none: nothing was declared beforehand"),
         ("Arms", ", ".join(design["arms"])),
         ("Conditions", ", ".join(design["conditions"])),
-        ("Metrics", ", ".join(design["metrics"])),
+        ("Metrics", "; ".join(map(_meaning, report["metrics"]))),
         ("Seeds", ", ".join(map(str, design["seeds"]))),
         ("α, family-wise", f"{design['alpha']:g}"),
         ("Looks planned", f"{design['looks_planned']}, α per look {design['alpha_per_look']:.3g}"),

@@ -8,9 +8,9 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from analysis.figures.style import Drawing
+from analysis.figures import Drawing
 from analysis.rendering.content import content, jinja_environment
-from analysis.tables.table import Table
+from analysis.tables import Table
 
 _CODE = re.compile(r"`\S+`|--[a-z-]+(?: (?:[A-Z]+|[\w.]+=\w+)\b)?")
 _JOINTS = re.compile(r"(?<=[^\W_])([_/])(?=[^\W_])")

@@ -1,4 +1,4 @@
-"""How are texts and tables set in LaTeX? booktabs, and every cell escaped.
+"""The report and its tables in LaTeX: booktabs, and every cell escaped.
 
 A table needs `\\usepackage{array,booktabs,graphicx,textcomp}` and compiles with pdflatex under
 UTF-8 input and T1 fonts.
@@ -10,10 +10,9 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.figures.style import Drawing
-from analysis.rendering import latex
+from analysis.figures import Drawing
 from analysis.rendering.content import content, jinja_environment
-from analysis.tables.table import Table
+from analysis.tables import Table
 
 # A float of more rows does not fit on a page; rows of several lines are taller.
 MOST_ROWS, MOST_WRAPPED_ROWS = 40, 24
@@ -70,7 +69,7 @@ SPECIAL |= {
 }
 # The other capitals look as in Latin, and TeX has no others.
 SPECIAL |= dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧ", "ABEZHIKMNOPTX", strict=True))
-# Letters up to U+017F that T1 fonts lack; the soft hyphen is none.
+# Letters up to U+017F that T1 fonts lack; and the soft hyphen.
 NOT_IN_T1 = frozenset("ĦħĸĿŀŉŦŧſ\u00ad")
 
 
@@ -167,6 +166,6 @@ def to_latex(report: Mapping[str, Any], drawings: list[Drawing], all_tables: lis
              "block_start_string": "<%", "block_end_string": "%>",
              "comment_start_string": "<#", "comment_end_string": "#>"}  # fmt: skip
     environment = jinja_environment(autoescape=False).overlay(**marks)
-    environment.filters["tex"] = latex.escape
+    environment.filters["tex"] = escape
     template = environment.get_template("report.tex.j2")
     return template.render(**content(report, drawings, all_tables))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.figures.style import Drawing
+from analysis.figures import Drawing
 from analysis.rendering.content import content, jinja_environment
-from analysis.tables.table import Table
+from analysis.tables import Table
 
 
 def to_markdown(report: Mapping[str, Any], drawings: list[Drawing], all_tables: list[Table]) -> str:

@@ -1,6 +1,6 @@
-"""How does a report look on a screen, on paper and to a program? Decides nothing.
+"""The files of a report: report.json, .html, .md and .tex, tables/ and figures/.
 
-Writes report.json, .html, .md and .tex, tables/ and figures/ from the report mapping alone.
+They are written from the report mapping alone; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from analysis.figures.report_figures import draw
-from analysis.figures.style import to_pdf, to_svg
+from analysis.figures import draw, to_pdf, to_svg
 from analysis.rendering import latex
 from analysis.rendering.html import to_html
 from analysis.rendering.latex import to_latex
 from analysis.rendering.markdown import to_markdown
-from analysis.tables.report_tables import tables
-from analysis.tables.table import Table
+from analysis.tables import Table, tables
 
 
 def render(report: Mapping[str, Any], out: Path) -> None:
@@ -42,13 +40,20 @@ def render(report: Mapping[str, Any], out: Path) -> None:
     _write(out / "report.tex", to_latex(report, drawings, all_tables))
 
 
+def page(report: Mapping[str, Any]) -> str:
+    """The report as one self-contained HTML page."""
+    drawings = draw(report)
+    svgs = {drawing.name: to_svg(drawing) for drawing in drawings}
+    return to_html(report, drawings, tables(report), svgs)
+
+
 def to_json(report: Mapping[str, Any]) -> str:
     """report.json's text: nan-free, in a stable order."""
     return json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def to_csv(table: Table) -> str:
-    """Raw values of a table, one line per row; an empty cell is a number that cannot be had."""
+    """Raw values of a table, one line per row; an empty cell is a number that is not defined."""
     columns = list(dict.fromkeys(key for row in table.raw for key in row))
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, restval="", lineterminator="\n")

@@ -1,7 +1,7 @@
-"""What stands in a report?
+"""The report as one mapping, assembled from its sections.
 
-Brings table, plan, runs and provenance together into the one mapping that report.json holds and
-that every rendering reads. No file is written here.
+It brings table, plan, runs and provenance together; report.json holds it and every rendering reads
+it. No file is written here.
 """
 
 from __future__ import annotations
@@ -11,29 +11,22 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.inputs.plan import Plan
+from analysis.inputs import Plan
 from analysis.inputs.results_table import Results
 from analysis.report_json import clean
 from analysis.sections import cost, curves, ledger, ranks, search
 from analysis.sections.design import design, versions
-from analysis.sections.scores import (
-    arm_scores,
-    ordered,
-    reported_metrics,
-    training_helps,
-    with_finals,
-)
+from analysis.sections.metrics import compared_metrics, metrics_section, reported_metrics
+from analysis.sections.scores import arm_scores, ordered, training_helps, with_finals
 from analysis.sections.warnings import warnings_of
-from analysis.verdicts import comparisons
-from analysis.verdicts.comparisons import Rules
-from analysis.verdicts.pairing import Scores
+from analysis.verdicts import Rules, Scores, comparisons
+from analysis.wording import absent
 from analysis.wording import sentences as words
-from analysis.wording.missing_numbers import absent
 
-SCHEMA = 1
+SCHEMA = 2
 
 
-def assemble(
+def assemble_report(
     results: Results,
     plan: Plan,
     runs: pd.DataFrame | None,
@@ -44,12 +37,14 @@ def assemble(
     results, notes = with_finals(results)
     arms = ordered(results.arms, plan.arms)
     conditions = ordered(results.conditions, plan.conditions)
-    metrics = reported_metrics(results, plan)
+    reported = reported_metrics(results, plan)
+    metrics, undirected = compared_metrics(reported, plan, results.source)
     looks = [look for look in provenance.get("looks") or [] if not _is_final(look)]
     rules = Rules(
         alpha=plan.alpha / plan.looks_planned,
         margin=plan.margin,
         chance=plan.chance,
+        metrics=plan.meanings,
         unplanned_looks=plan.declared and len(looks) > plan.looks_planned - 1,
         exploratory=bool(plan.overridden),
     )
@@ -62,19 +57,20 @@ def assemble(
     for record in compared:
         record["absent"] = absent(record)
     _add_early_minus_late(plan, compared, scores, results)
-    shown = arm_scores(scores, arms, conditions, metrics)
+    shown = arm_scores(scores, arms, conditions, reported, plan.meanings)
     report = {
         "schema": SCHEMA,
         "title": plan.name or "Comparison",
         "question": plan.question,
-        "design": design(plan, rules, compared, arms, conditions, metrics, looks),
+        "design": design(plan, rules, compared, arms, conditions, reported, looks),
         "warnings": [],
+        "metrics": metrics_section(plan, shown, compared),
         "arms": shown,
         "comparisons": compared,
         "claims": _claims(plan, compared),
-        "omnibus": ranks.omnibus(scores, arms, conditions, metrics, plan.alpha),
+        "omnibus": ranks.omnibus(scores, arms, conditions, metrics, plan.meanings, plan.alpha),
         "next_study": words.next_study(compared),
-        "training_helps": training_helps(scores, arms, conditions),
+        "training_helps": training_helps(scores, arms, conditions, plan.meanings),
         "curves": curves.curves(results, plan, arms, conditions),
         "cost": cost.cost(results, plan, shown, runs),
         "ledger": ledger.ledger(runs),
@@ -84,7 +80,7 @@ def assemble(
         "provenance": provenance,
         "versions": versions(),
     }
-    report["warnings"] = warnings_of(report, plan, [*results.notes, *notes])
+    report["warnings"] = warnings_of(report, plan, [*results.notes, *notes, *undirected])
     return clean(report)
 
 

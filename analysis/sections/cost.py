@@ -1,4 +1,4 @@
-"""What did accuracy cost, and how soon was it there?
+"""The cost section: accuracy against cost, and the cost of reaching a threshold.
 
 Accuracy against device-seconds, views, FLOPs and epochs with the Pareto front, and the cost at
 which a run first reached a threshold; runs that never did are censored, not dropped.
@@ -9,35 +9,46 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from analysis.inputs.metric import higher_is_better
-from analysis.inputs.plan import Plan
+from analysis.inputs import Metrics, Plan
 from analysis.inputs.results_table import Results
-from analysis.statistics.paired import describe
-from analysis.statistics.survival import median_time
+from analysis.statistics import describe, median_time
 
 COSTS = ("seconds", "views", "flops")
 UNITS = ("epochs", *COSTS)
+KEPT = ("arm", "condition", "metric", "better", "unit", "n", "mean", "ci_low", "ci_high")
 
 
 def cost(
     results: Results, plan: Plan, shown: list[dict], runs: pd.DataFrame | None
 ) -> dict[str, list]:
-    """`trade_off`: accuracy and cost per arm; `time_to`: cost to a threshold per arm."""
+    """`trade_off`: score and cost per arm; `time_to`: cost to a threshold per arm.
+
+    `metric` is the one that is shown where there is room for one: the first that was claimed.
+    """
+    rows = trade_off(results, shown, runs, plan.meanings)
+    present = [row["metric"] for row in rows]
+    claimed = [claim.metric.text for claim in plan.claims if claim.metric.text in present]
     return {
-        "trade_off": trade_off(results, shown, runs),
+        "metric": next(iter([*claimed, *present]), None),
+        "trade_off": rows,
         "time_to": time_to(results, plan),
     }
 
 
-def trade_off(results: Results, shown: list[dict], runs: pd.DataFrame | None) -> list[dict]:
+def trade_off(
+    results: Results, shown: list[dict], runs: pd.DataFrame | None, meanings: Metrics
+) -> list[dict]:
     """Per arm, condition and metric: the mean score, the mean cost of a run, and who is dominated.
 
     An arm is on the front where no other arm of the same condition scores at least as well for at
     most the same cost, one of them strictly better. That compares means: read the intervals too.
+    Metrics without a direction have no front and are left out.
     """
     costs = _cost_per_run(results, runs)
     rows = []
     for row in shown:
+        if row["better"] is None:
+            continue
         for unit, table in costs.items():
             values = table.get((row["arm"], row["condition"]))
             if values is None:
@@ -45,10 +56,8 @@ def trade_off(results: Results, shown: list[dict], runs: pd.DataFrame | None) ->
             spent = describe(values)
             rows.append(
                 {
-                    **{key: row[key] for key in ("arm", "condition", "metric", "n", "mean")},
-                    "ci_low": row["ci_low"],
-                    "ci_high": row["ci_high"],
-                    "unit": unit,
+                    **{key: row[key] for key in KEPT},
+                    "cost_unit": unit,
                     "cost": spent["mean"],
                     "cost_ci_low": spent["ci_low"],
                     "cost_ci_high": spent["ci_high"],
@@ -56,11 +65,11 @@ def trade_off(results: Results, shown: list[dict], runs: pd.DataFrame | None) ->
                 }
             )
     for row in rows:
-        sign = 1 if higher_is_better(row["metric"]) else -1
+        sign = meanings.sign(row["metric"])
         rivals = [
             r
             for r in rows
-            if r is not row and all(r[k] == row[k] for k in ("condition", "metric", "unit"))
+            if r is not row and all(r[k] == row[k] for k in ("condition", "metric", "cost_unit"))
         ]
         row["pareto"] = not any(
             sign * r["mean"] >= sign * row["mean"]
@@ -80,7 +89,7 @@ def time_to(results: Results, plan: Plan) -> list[dict]:
     metric = _threshold_metric(results, plan)
     if metric is None:
         return []
-    sign = 1 if higher_is_better(metric) else -1
+    sign = plan.meanings.sign(metric)
     wide = _wide(results, metric)
     rows = []
     for condition, own in wide.groupby("condition", sort=False):
@@ -100,7 +109,8 @@ def time_to(results: Results, plan: Plan) -> list[dict]:
                         "metric": metric,
                         "condition": condition,
                         "arm": arm,
-                        "unit": unit,
+                        "unit": plan.meanings.unit(metric),
+                        "cost_unit": unit,
                         "threshold": float(threshold),
                         "n": len(last),
                         "reached": int(seen.sum()),
@@ -138,9 +148,10 @@ def _cost_per_run(results: Results, runs: pd.DataFrame | None) -> dict[str, dict
 
 def _threshold_metric(results: Results, plan: Plan) -> str | None:
     claimed = [c.metric.base for c in plan.claims if c.metric.window]
-    present = [m for m in pd.unique(results.curves["metric"]) if m not in COSTS]
+    better = {m: plan.meanings.direction(m) for m in pd.unique(results.curves["metric"])}
+    present = [m for m in better if better[m] and m not in COSTS]
     named = [m for m in claimed if m in present] + [m for m in present if m.startswith("val")]
-    return (named or [m for m in present if higher_is_better(m)] or [None])[0]
+    return (named or [m for m in present if better[m] == "higher"] or [None])[0]
 
 
 def _wide(results: Results, metric: str) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""When do learning curves differ, and which bands hold for whole curves?
+"""The learning curves with their bands, and the epochs at which they differ.
 
 Bands are simultaneous: 95 % of them contain the whole true curve. Differences of curves are tested
 by max-T, which flips the sign of a seed's whole curve at once; stars per epoch are never given.
@@ -10,12 +10,11 @@ from itertools import combinations
 
 import pandas as pd
 
-from analysis.inputs.metric import Metric, higher_is_better
-from analysis.inputs.plan import Plan
+from analysis.inputs import Metric, Plan
 from analysis.inputs.results_table import Results
+from analysis.statistics import pair, paired_interval, sign_flip
 from analysis.statistics.curve_bands import MAX_T_EXACT, max_t, simultaneous_band
-from analysis.statistics.paired import pair, paired_interval, sign_flip
-from analysis.verdicts.pairing import Scores
+from analysis.verdicts import Scores
 
 COST_METRICS = ("seconds", "views", "flops")
 MOST_PAIRS = 10  # pairs of arms whose curves are tested without a plan, per condition
@@ -24,7 +23,7 @@ MOST_PAIRS = 10  # pairs of arms whose curves are tested without a plan, per con
 def curves(results: Results, plan: Plan, arms: list[str], conditions: list[str]) -> list[dict]:
     """One entry per curve metric and condition: each arm's mean and band, each pair's max-T test.
 
-    Only epochs that every run of an arm has are used; broken runs are not in the table at all.
+    Only epochs that every run of an arm has are used; broken runs are not in the table.
     """
     metrics = [m for m in pd.unique(results.curves["metric"]) if m not in COST_METRICS]
     tested = _tested_metrics(plan, metrics)
@@ -39,7 +38,8 @@ def curves(results: Results, plan: Plan, arms: list[str], conditions: list[str])
                 {
                     "metric": metric,
                     "condition": condition,
-                    "higher_is_better": higher_is_better(metric),
+                    "better": plan.meanings.direction(metric),
+                    "unit": plan.meanings.unit(metric),
                     "x": "epoch",
                     "arms": [_arm(arm, table) for arm, table in tables.items()],
                     "pairs": _pairs(tables, plan, condition, metric) if metric in tested else [],

@@ -6,8 +6,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 import analysis
-from analysis.statistics import power
-from analysis.statistics.paired import CONFIDENCE, RNG_SEED
+from analysis.statistics import CONFIDENCE, RNG_SEED, power
 
 LIBRARIES = ("numpy", "scipy", "statsmodels", "pandas", "scikit-learn", "matplotlib")
 

@@ -1,4 +1,4 @@
-"""What did each arm cost, and was the contest equal?
+"""The ledger: what each arm was given, and where the contest was unequal.
 
 One row per arm from runs.csv: what was planned, started, failed, diverged, stopped early, finished
 and confirmed, and the epochs and device-seconds spent.
@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.inputs.runs_table import SEARCHED
 
-# Budgets of two arms that differ by more than this are flagged on the report's first screen.
+# Budgets of two arms that differ by more than this are flagged on the report's first page.
 TOLERATED = 0.05
 _STOPPED = " As many were planned for both; stopped or broken trials left theirs unspent."
 

@@ -1,19 +1,24 @@
-"""Do the arms differ at all, and which ranks can be told apart?
+"""The mean ranks of the arms: Friedman's test over seeds with Nemenyi's critical difference.
 
-Friedman's test over seeds with Nemenyi's critical difference: secondary, no gate to the claims.
+Secondary: they decide no claim.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from analysis.inputs.metric import Metric, higher_is_better
+from analysis.inputs import Metric, Metrics
 from analysis.statistics.friedman import friedman
-from analysis.verdicts.pairing import Scores
+from analysis.verdicts import Scores
 
 
 def omnibus(
-    scores: Scores, arms: list[str], conditions: list[str], metrics: list[str], alpha: float
+    scores: Scores,
+    arms: list[str],
+    conditions: list[str],
+    metrics: list[str],
+    meanings: Metrics,
+    alpha: float,
 ) -> list[dict]:
     """One row per metric and condition with at least 3 arms on at least 3 common seeds."""
     rows = []
@@ -27,8 +32,6 @@ def omnibus(
             if len(seeds) < 3:
                 continue
             table = np.array([[float(cell[s]) for cell in cells.values()] for s in seeds])
-            if not higher_is_better(metric):
-                table = -table
-            row = friedman(table, list(cells), alpha)
+            row = friedman(meanings.sign(metric) * table, list(cells), alpha)
             rows.append({"metric": metric, "condition": condition, **row})
     return rows

@@ -5,16 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from analysis.inputs.metric import Metric
-from analysis.inputs.plan import Plan
+from analysis.inputs import Metric, Metrics
 from analysis.inputs.results_table import Results
-from analysis.statistics.paired import describe, pair, paired_interval
-from analysis.verdicts import comparisons
-from analysis.verdicts.pairing import Scores
+from analysis.statistics import describe, pair, paired_interval
+from analysis.verdicts import Scores
 
 
 def with_finals(results: Results) -> tuple[Results, list[str]]:
-    """A table of curves only is judged by its last common epoch, never by its best one."""
+    """Final figures for a table of curves: the last epoch that all runs have, never the best."""
     if len(results.final) or not len(results.curves):
         return results, []
     curves_ = results.curves
@@ -25,18 +23,12 @@ def with_finals(results: Results) -> tuple[Results, list[str]]:
     return Results(frame, results.failures, results.notes, results.source), [note]
 
 
-def reported_metrics(results: Results, plan: Plan) -> list[str]:
-    present = list(pd.unique(results.final["metric"]))
-    if plan.metrics:
-        return [m for m in plan.metrics if m in present] or list(plan.metrics)
-    return [m for m in present if m not in comparisons.CONTROLS]
-
-
 def ordered(present: list[str], declared: tuple[str, ...]) -> list[str]:
     return [d for d in declared if d in present] + [p for p in present if p not in declared]
 
 
-def arm_scores(scores: Scores, arms, conditions, metrics) -> list[dict]:
+def arm_scores(scores: Scores, arms, conditions, metrics, meanings: Metrics) -> list[dict]:
+    """One row per metric, condition and arm that has scores."""
     rows = []
     for metric in metrics:
         for condition in conditions:
@@ -45,6 +37,7 @@ def arm_scores(scores: Scores, arms, conditions, metrics) -> list[dict]:
                 if not values:
                     continue
                 row = {"arm": arm, "condition": condition, "metric": metric}
+                row |= {"better": meanings.direction(metric), "unit": meanings.unit(metric)}
                 row |= describe(list(values.values()))
                 row["reason"] = _why_not(row)
                 row["seeds"] = list(values)
@@ -54,7 +47,7 @@ def arm_scores(scores: Scores, arms, conditions, metrics) -> list[dict]:
 
 
 def _why_not(row: dict) -> str | None:
-    """Why an arm's interval, or failing that its IQM, cannot be had."""
+    """Why an arm has no interval or, if it has one, no IQM."""
     if row["ci_low"] is None:
         return "one seed" if row["n"] < 2 else "constant values"
     return "no IQM below 4 seeds" if row["iqm"] is None else None
@@ -64,7 +57,9 @@ TRAINED = Metric("test/knn_top1", "test/knn_top1")
 UNTRAINED = Metric("test/untrained_knn_top1", "test/untrained_knn_top1")
 
 
-def training_helps(scores: Scores, arms: list[str], conditions: list[str]) -> list[dict]:
+def training_helps(
+    scores: Scores, arms: list[str], conditions: list[str], meanings: Metrics
+) -> list[dict]:
     """Trained minus untrained kNN accuracy per arm and condition, paired by seed."""
     rows = []
     for arm in arms:
@@ -80,6 +75,7 @@ def training_helps(scores: Scores, arms: list[str], conditions: list[str]) -> li
                     "arm": arm,
                     "condition": condition,
                     "metric": TRAINED.text,
+                    "unit": meanings.unit(TRAINED.text),
                     "n": paired.n,
                     "trained": float(paired.b.mean()),
                     "untrained": float(paired.a.mean()),

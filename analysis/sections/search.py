@@ -1,4 +1,4 @@
-"""What did the search phase do, and how much of its best score was luck?
+"""The search section: its trials, its winners, and how much of the best score was luck.
 
 Kept apart from the verdicts: the best of K trials is optimistic, so nothing here is a result.
 """
@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.inputs.metric import higher_is_better
-from analysis.inputs.plan import Plan
+from analysis.inputs import Metrics, Plan
 from analysis.inputs.results_table import Results
+from analysis.statistics import describe
 from analysis.statistics.expected_best import expected_best, expected_best_biased
-from analysis.statistics.paired import describe
 
 SEARCH_METRIC = "val/knn_top1"
 NO_IMPORTANCE = {
@@ -39,13 +38,14 @@ def search(
     condition = plan.search_condition
     trials = runs[runs["phase"] == "search"]
     return [
-        _arm(arm, own, metric, condition, results, (importance or {}).get(arm, NO_IMPORTANCE))
+        _arm(arm, own, metric, condition, results, plan.meanings)
+        | {"importance": (importance or {}).get(arm, NO_IMPORTANCE)}
         for arm, own in trials.groupby("arm", sort=False)
     ]
 
 
-def _arm(arm, own, metric, condition, results, importance) -> dict:
-    higher = higher_is_better(metric)
+def _arm(arm, own, metric, condition, results, meanings: Metrics) -> dict:
+    higher = meanings.sign(metric) > 0
     trials = [_trial(row) for row in own.to_dict("records")]
     done = [t for t in trials if t["status"] == "finished" and t["value"] is not None]
     values = np.array([t["value"] for t in done])
@@ -54,6 +54,8 @@ def _arm(arm, own, metric, condition, results, importance) -> dict:
     return {
         "arm": arm,
         "metric": metric,
+        "better": meanings.direction(metric),
+        "unit": meanings.unit(metric),
         "trials": trials,
         "complete": len(done),
         "expected_best": [float(v) for v in expected_best(values, higher=higher)] if done else [],
@@ -61,7 +63,6 @@ def _arm(arm, own, metric, condition, results, importance) -> dict:
             [float(v) for v in expected_best_biased(values, higher=higher)] if done else []
         ),
         "best": best,
-        "importance": importance,
         "early_stopping": _saved(unrun, own),
         "winners_curse": _winners_curse(best, arm, metric, condition, results),
     }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from analysis.inputs.plan import Plan
+from analysis.inputs import Plan
 from analysis.sections import ledger
 from analysis.wording import numbers
+
+OVERRIDDEN = {"better": "directions of claimed metrics"}
 
 
 def warnings_of(report: dict, plan: Plan, notes: list[str]) -> list[str]:
@@ -16,7 +18,8 @@ def warnings_of(report: dict, plan: Plan, notes: list[str]) -> list[str]:
         )
     if plan.overridden:
         found.append(
-            f"{' and '.join(plan.overridden)} differ from the plan's: verdicts are exploratory."
+            f"{' and '.join(OVERRIDDEN.get(o, o) for o in plan.overridden)} differ from the plan's:"
+            " verdicts are exploratory."
         )
     if design["can_reach"] is False and design["n_pairs"]:
         found.append(
@@ -30,7 +33,7 @@ def warnings_of(report: dict, plan: Plan, notes: list[str]) -> list[str]:
             " being planned: every verdict is exploratory and stays undecided."
         )
     found += ledger.budget_warnings(report["ledger"]) + ledger.failure_warnings(report["ledger"])
-    broken = [m for m in report["missing"]]
+    broken = report["missing"]
     if broken and not report["ledger"]:
         found.append(f"{len(broken)} runs broke down; they are listed under missing data.")
     if broken and plan.chance is None:

@@ -23,8 +23,8 @@ def simultaneous_band(
     mean ± c·se, with c the quantile of max |t| over epochs, found by drawing normal curves with
     the correlation of these ones; never wider than Bonferroni's. At one epoch it is the t interval.
     Source: Hothorn, Bretz & Westfall 2008, section 3. Departures: every epoch has its own sd in the
-    draws, and the correlation is shrunk (Ledoit & Wolf 2004), since n seeds cannot tell E × E
-    numbers: with their plug-in and a common sd the bands covered 0.80 at n = 8, E = 50.
+    draws, and the correlation is shrunk (Ledoit & Wolf 2004), since n seeds cannot estimate
+    E × E numbers: with their plug-in and a common sd the bands covered 0.80 at n = 8, E = 50.
 
     Args:
         curves: (n, E), n >= 2 seeds. Epochs without spread get None.

@@ -1,6 +1,6 @@
-"""How large is a difference, in units that other studies can be compared with?
+"""Effect sizes: differences in units that are comparable between studies.
 
-Effect sizes and the secondary analyses: shown beside the verdict, never deciding it.
+They are shown beside the verdict and never decide it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from analysis.statistics.paired import CONFIDENCE, Paired
 def effects(paired: Paired) -> dict[str, object]:
     """d_z, A12 / Cliff's delta, win rate and the correlation of seeds, with intervals.
 
-    A12 and Cliff's delta ignore the pairing. A number that cannot be had is None.
+    A12 and Cliff's delta ignore the pairing. A number that is not defined is None.
     """
     dz = standardised_mean(paired.d) if paired.degenerate is None else None
     n = paired.n

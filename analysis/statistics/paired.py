@@ -1,8 +1,8 @@
-"""What do n paired scores say about the mean of their differences?
+"""Tests and intervals of the mean difference of n paired scores.
 
 The primary test is the exact two-sided sign-flip test; intervals are paired t. Everything here
 takes two sequences of scores, paired by position, and returns plain numbers; None is a number
-that cannot be had.
+that is not defined.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def pair(a: Sequence[Score], b: Sequence[Score]) -> Paired:
 
 
 def sign_flip(d: np.ndarray, *, seed: int = RNG_SEED) -> tuple[float, str]:
-    """Two-sided sign-flip p of the mean of d, and how it was had: `exact` or `monte_carlo`.
+    """Two-sided sign-flip p of the mean of d, and its method: `exact` or `monte_carlo`.
 
     Under the null the sign of every difference is a fair coin; p is the share of all 2ⁿ sign
     patterns with |sum| at least the observed one.
@@ -94,7 +94,7 @@ def sign_flip(d: np.ndarray, *, seed: int = RNG_SEED) -> tuple[float, str]:
     """
     d = np.asarray(d, dtype=float)
     if len(d) == 1:
-        return 1.0, "exact"  # both signs give the same |sum|; SciPy asks for two values
+        return 1.0, "exact"  # both signs give the same |sum|; SciPy requires two values
     if SCIPY_MOST < len(d) <= EXACT_MOST:
         return _enumerate(d), "exact"
     exact = len(d) <= EXACT_MOST

@@ -1,4 +1,4 @@
-"""What can so many seeds show, and how many would a wanted difference take?
+"""Power: the smallest effect that n seeds detect, and the seeds that an effect takes.
 
 All effects are d_z: the mean of the paired differences over their standard deviation.
 """
@@ -6,12 +6,14 @@ All effects are d_z: the mean of the paired differences over their standard devi
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from functools import lru_cache
 
+from scipy.optimize import brentq
 from statsmodels.stats.power import TTestPower
 
 POWER = 0.8
-# Beyond this many seeds the answer is "not with seeds".
+# Beyond this many, seeds are no answer.
 MOST_SEEDS = 10_000
 
 
@@ -45,20 +47,13 @@ def minimum_detectable_effect(
     """
     if n < 3:
         return None
-    # solve_power's bracketing gives up on tiny designs; power rises with the effect, so bisect.
-    tester, level = TTestPower(), alpha / max(m, 1)
-    low, high = 0.0, 1.0
-    while _power(tester, high, n, level) < power:
+    # solve_power's bracketing gives up on tiny designs, and brentq needs one: power rises with d_z.
+    level, high = alpha / max(m, 1), 1.0
+    while _power(high, n, level) < power:
         high *= 2
         if high > 1e4:
             return None
-    for _ in range(60):
-        middle = (low + high) / 2
-        if _power(tester, middle, n, level) < power:
-            low = middle
-        else:
-            high = middle
-    return high
+    return float(brentq(lambda d_z: _power(d_z, n, level) - power, 0, high))
 
 
 @lru_cache(maxsize=4096)
@@ -71,25 +66,19 @@ def seeds_for(
     """
     if d_z is None or not math.isfinite(d_z) or d_z == 0:
         return None
-    tester, level = TTestPower(), alpha / max(m, 1)
-    low = seeds_needed_for_family(m, alpha)
-    if _power(tester, abs(d_z), low, level) >= power:
-        return low
-    high = low
-    while _power(tester, abs(d_z), high, level) < power:
-        low, high = high, high * 2
-        if low > MOST_SEEDS:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _power(tester, abs(d_z), middle, level) < power:
-            low = middle
-        else:
-            high = middle
-    return high if high <= MOST_SEEDS else None
+    level = alpha / max(m, 1)
+    numbers = range(seeds_needed_for_family(m, alpha), MOST_SEEDS + 1)
+    # Power rises with n: the first number that has enough, found by halving.
+    at = bisect_left(numbers, True, key=lambda n: _power(abs(d_z), n, level) >= power)
+    return numbers[at] if at < len(numbers) else None
 
 
-def _power(tester: TTestPower, d_z: float, n: int, level: float) -> float:
-    value = float(tester.power(d_z, n, level, alternative="two-sided"))
-    # The noncentral t returns nan for huge noncentralities, where power is 1.
+def _power(d_z: float, n: int, level: float) -> float:
+    """Power of the two-sided paired t test; rises with d_z >= 0 and with n."""
+    power = TTestPower().power
+    value = float(power(d_z, n, level, alternative="two-sided"))
+    if math.isnan(value):
+        # SciPy is nan far out in the tail on the other side, which holds less than 1e-15 ...
+        value = float(power(d_z, n, level / 2, alternative="larger"))
+    # ... and again where the effect is so large that this tail holds all but 1e-15.
     return 1.0 if math.isnan(value) else value

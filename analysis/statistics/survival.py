@@ -21,7 +21,7 @@ def median_time(times: np.ndarray, reached: np.ndarray) -> dict[str, float | Non
         # log(-log S) is infinite where S is 1 or 0; the limits there are open.
         warnings.simplefilter("ignore")
         curve = SurvfuncRight(times, reached.astype(int))
-        # The first time by which half have arrived; statsmodels asks for more than half.
+        # The first time by which half have arrived; statsmodels requires more than half.
         arrived = curve.surv_times[curve.surv_prob <= 0.5 + 1e-12]
         low, high = (float(x) for x in curve.quantile_ci(0.5))
     if not len(arrived):

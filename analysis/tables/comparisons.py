@@ -1,14 +1,12 @@
-"""Which tables tell of scores, differences, effects and missing data?"""
+"""Tables of comparisons: differences, effect sizes and secondary tests."""
 
 from __future__ import annotations
 
 from analysis.tables.table import Table, interval, share, table
-from analysis.wording import numbers
-from analysis.wording.numbers import difference, number, p_number, unit
+from analysis.wording import after_difference, difference, number, numbers, p_number
 
 
 def comparisons(name: str, title: str, records: list[dict]) -> Table:
-    metric = lambda c: c["metric"]  # noqa: E731
     return table(
         name,
         "answers" if name == "comparisons" else "tables",
@@ -19,13 +17,16 @@ def comparisons(name: str, title: str, records: list[dict]) -> Table:
         records,
         *([("Claim", lambda c: c["claim"])] if any(c["claim"] for c in records) else []),
         ("Contrast", lambda c: f"{c['b']} − {c['a']}"),
-        ("Metric", lambda c: numbers.base_metric(metric(c))),
+        ("Metric", lambda c: numbers.base_metric(c["metric"])),
         ("Condition", lambda c: c["condition"]),
         ("#n", lambda c: str(c["n_pairs"])),
-        ("#Difference", lambda c: difference(c["mean_difference"], metric(c)) + unit(metric(c))),
+        (
+            "#Difference",
+            lambda c: difference(c["mean_difference"], c["unit"]) + after_difference(c["unit"]),
+        ),
         (
             "#95 % interval",
-            lambda c: interval(c["ci_low"], c["ci_high"], lambda v: difference(v, metric(c))),
+            lambda c: interval(c["ci_low"], c["ci_high"], lambda v: difference(v, c["unit"])),
         ),
         ("#p", lambda c: p_number(c["p_value"])),
         ("#Holm p", lambda c: p_number(c["p_adjusted"])),
@@ -64,7 +65,7 @@ def effects(records: list[dict]) -> Table:
         ("#Seed r", lambda c: number(c["seed_correlation"], 2)),
         (
             "#MDE",
-            lambda c: difference(c["minimum_detectable_difference"], c["metric"], signed=False),
+            lambda c: difference(c["minimum_detectable_difference"], c["unit"], signed=False),
         ),
     )
 
@@ -75,10 +76,10 @@ def other_tests(records: list[dict]) -> Table:
         "other_tests",
         "tables",
         "Secondary tests",
-        "None of these decides a verdict or is corrected. Below, within, above: posterior shares of"
-        " the mean difference by the margin (by 0 without one), from the Bayesian t test of the"
-        " differences. ASO ε: upper 95 % limit of the violation of stochastic dominance; below 0.5"
-        " leans to the first-named arm.",
+        "None of these decides a verdict, and none is corrected. Below, within, above: posterior"
+        " shares of the mean difference by the margin (by 0 without one), from the Bayesian t test"
+        " of the differences. ASO ε: upper 95 % limit of the violation of stochastic dominance;"
+        " below 0.5 favours the first-named arm.",
         records,
         ("Contrast", lambda c: f"{c['b']} − {c['a']}"),
         ("Metric", lambda c: numbers.base_metric(c["metric"])),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from analysis.tables.table import NONE, Table, cost, interval, score, table
+from analysis.tables.table import NONE, Table, cost, interval, table
+from analysis.wording import after_score, score
 
 
 def trade_off(records: list[dict], metric: str | None) -> Table:
+    """The rows of one metric; the CSV has those of all."""
     return table(
         "trade_off",
         "cost",
@@ -16,12 +18,12 @@ def trade_off(records: list[dict], metric: str | None) -> Table:
         ("Arm", lambda r: r["arm"]),
         ("Condition", lambda r: r["condition"]),
         ("Metric", lambda r: r["metric"]),
-        ("#Score", lambda r: score(r["mean"], r["metric"])),
+        ("#Score", lambda r: score(r["mean"], r["unit"]) + after_score(r["unit"])),
         (
             "#95 % interval",
-            lambda r: interval(r["ci_low"], r["ci_high"], lambda v: score(v, r["metric"])),
+            lambda r: interval(r["ci_low"], r["ci_high"], lambda v: score(v, r["unit"])),
         ),
-        ("Unit", lambda r: r["unit"]),
+        ("Unit of cost", lambda r: r["cost_unit"]),
         ("#Cost", lambda r: cost(r["cost"])),
         (
             "#95 % interval of cost",
@@ -40,14 +42,14 @@ def time_to(records: list[dict]) -> Table:
         "Kaplan-Meier median over seeds of the cost at which the threshold was first reached; runs"
         " that never did are censored at their end. The threshold is the lowest of the arms' mean"
         " scores at the end: read off these data, so exploratory. … is a limit that is open"
-        " or cannot be had.",
+        " or not defined.",
         records,
         ("Arm", lambda r: r["arm"]),
         ("Condition", lambda r: r["condition"]),
         ("Metric", lambda r: r["metric"]),
-        ("#Threshold", lambda r: score(r["threshold"], r["metric"])),
+        ("#Threshold", lambda r: score(r["threshold"], r["unit"]) + after_score(r["unit"])),
         ("#Reached", lambda r: f"{r['reached']} of {r['n']}"),
-        ("Unit", lambda r: r["unit"]),
+        ("Unit of cost", lambda r: r["cost_unit"]),
         ("#Median", lambda r: cost(r["median"]) if r["reason"] is None else r["reason"]),
         (
             "#95 % interval",

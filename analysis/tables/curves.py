@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.tables.table import Table, ranges, table
-from analysis.wording.numbers import p_number
+from analysis.wording import p_number
 
 
 def epochs_apart(entries: list[dict]) -> Table:

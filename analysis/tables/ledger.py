@@ -1,4 +1,4 @@
-"""Which tables tell of cost, budgets, curves, search and runs?"""
+"""Tables of the budgets and of the confirmation runs."""
 
 from __future__ import annotations
 

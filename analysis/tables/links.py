@@ -1,8 +1,8 @@
-"""Where does a number of the report lead? To the row of its run, and from there to MLflow.
+"""Links from a number of the report to the row of its run, and from there to MLflow.
 
     mean of an arm -> scores of every seed -> row of the run -> the run in MLflow's UI
 
-`provenance["mlflow"]` says where that UI is: `url`, its base, `experiment`, the experiment's id
+`provenance["mlflow"]` has the place of that UI: `url`, its base, `experiment`, the experiment's id
 there, and `command`, a line that serves it, if it is not a server's.
 """
 
@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 
 class Link(str):
-    """A cell's text that leads somewhere; forms of the report without links show the text."""
+    """A cell's text with a link; forms of the report without links show the text."""
 
     href: str
 
@@ -27,7 +27,7 @@ class Link(str):
 def mlflow_run(place: Any, run_id: str | None) -> str | None:
     """The address of a run in MLflow's UI; None where that is not known.
 
-    Only http addresses become links: what a table or a log says is not to be trusted further.
+    Only http addresses become links: the text of a table or a log is not trusted further.
     """
     if not isinstance(place, Mapping) or not run_id:
         return None

@@ -1,4 +1,4 @@
-"""Which tables does a report have?
+"""All tables of a report, in reading order.
 
 One definition serves HTML, Markdown, LaTeX (text cells) and CSV (raw values).
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.inputs.metric import metric_order
 from analysis.tables.comparisons import comparisons, effects, other_tests
 from analysis.tables.cost import time_to, trade_off
 from analysis.tables.curves import epochs_apart
@@ -31,7 +30,7 @@ def tables(report: dict[str, Any]) -> list[Table]:
         arms(report["arms"], seeds_at),
         *every_seed,
         training(report["training_helps"]),
-        trade_off(report["cost"]["trade_off"], next(iter(metric_order(report)), None)),
+        trade_off(report["cost"]["trade_off"], report["cost"]["metric"]),
         time_to(report["cost"]["time_to"]),
         epochs_apart(report["curves"]),
         ledger(report["ledger"]),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analysis.tables.links import Link, run_anchors
-from analysis.tables.table import Table, interval, score, table
-from analysis.wording.numbers import difference, number, p_number
+from analysis.tables.table import Table, interval, table
+from analysis.wording import after_score, difference, number, p_number, score
 
 ARMS_PER_TABLE = 6  # that fit side by side on paper
 
@@ -24,16 +24,21 @@ def arms(records: list[dict], seeds_at: Mapping[str, str]) -> Table:
         ("Condition", lambda a: a["condition"]),
         ("Metric", lambda a: a["metric"]),
         ("#n", lambda a: str(a["n"])),
-        ("#Mean", lambda a: Link(score(a["mean"], a["metric"]), seeds_at[a["metric"]])),
+        (
+            "#Mean",
+            lambda a: Link(
+                score(a["mean"], a["unit"]) + after_score(a["unit"]), seeds_at[a["metric"]]
+            ),
+        ),
         (
             "#95 % interval",
             lambda a: interval(
-                a["ci_low"], a["ci_high"], lambda v: score(v, a["metric"]), a["reason"]
+                a["ci_low"], a["ci_high"], lambda v: score(v, a["unit"]), a["reason"]
             ),
         ),
-        ("#sd", lambda a: score(a["sd"], a["metric"])),
-        ("#Median", lambda a: score(a["median"], a["metric"])),
-        ("#IQM", lambda a: score(a["iqm"], a["metric"])),
+        ("#sd", lambda a: score(a["sd"], a["unit"])),
+        ("#Median", lambda a: score(a["median"], a["unit"])),
+        ("#IQM", lambda a: score(a["iqm"], a["unit"])),
     )
 
 
@@ -56,19 +61,20 @@ def _seeds(number: int, metric: str, arms: list[str], records: list[dict], ancho
         for a in records
         for s, v in zip(a["seeds"], a["values"], strict=True)
     ]
-    rows: dict[tuple, dict] = {}
+    unit, rows = records[0]["unit"], {}
     for p in points:
         rows.setdefault((p["condition"], p["seed"]), {})[p["arm"]] = p["value"]
 
     def cell(row: tuple, arm: str) -> str:
-        (condition, seed), shown = row, score(rows[row].get(arm), metric)
+        (condition, seed), shown = row, score(rows[row].get(arm), unit)
         anchor = anchors.get((arm, condition, str(seed)))
         return Link(shown, f"#{anchor}") if anchor and arm in rows[row] else shown
 
     return table(
         f"seeds-{number}",
         "tables",
-        f"Scores of every seed: {metric}",
+        f"Scores of every seed: {metric}"
+        + (f", in{after_score(unit)}" if after_score(unit) else ""),
         "A row is a pairing: the same seed, data order and draws in every arm."
         + (" Each score leads to the row of its run." if anchors else ""),
         list(rows),
@@ -90,13 +96,13 @@ def training(records: list[dict]) -> Table:
         ("Arm", lambda r: r["arm"]),
         ("Condition", lambda r: r["condition"]),
         ("#n", lambda r: str(r["n"])),
-        ("#Untrained", lambda r: score(r["untrained"], r["metric"])),
-        ("#Trained", lambda r: score(r["trained"], r["metric"])),
-        ("#Gain, points", lambda r: difference(r["mean_difference"], r["metric"])),
+        ("#Untrained", lambda r: score(r["untrained"], r["unit"])),
+        ("#Trained", lambda r: score(r["trained"], r["unit"])),
+        ("#Gain, points", lambda r: difference(r["mean_difference"], r["unit"])),
         (
             "#95 % interval",
             lambda r: interval(
-                r["ci_low"], r["ci_high"], lambda v: difference(v, r["metric"]), r["reason"]
+                r["ci_low"], r["ci_high"], lambda v: difference(v, r["unit"]), r["reason"]
             ),
         ),
     )
@@ -107,7 +113,7 @@ def omnibus(records: list[dict]) -> Table:
         "omnibus",
         "secondary",
         "Friedman's test and mean ranks",
-        "Secondary: it is no gate to the claims.",
+        "Secondary: it decides no claim.",
         records,
         ("Metric", lambda o: o["metric"]),
         ("Condition", lambda o: o["condition"]),

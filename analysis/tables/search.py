@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.tables.table import NONE, Table, interval, percent, score, setting, table
-from analysis.wording.numbers import difference, number, p_number
+from analysis.tables.table import NONE, Table, interval, percent, setting, table
+from analysis.wording import difference, number, p_number, score
 
 
 def search(records: list[dict]) -> Table:
@@ -19,15 +19,15 @@ def search(records: list[dict]) -> Table:
         ("Arm", lambda s: s["arm"]),
         ("#Trials", lambda s: str(len(s["trials"]))),
         ("#Complete", lambda s: str(s["complete"])),
-        ("#Search best", lambda s: score((s["best"] or {}).get("value"), s["metric"])),
-        ("#Confirmed mean", lambda s: score(curse(s).get("confirmed_mean"), s["metric"])),
-        ("#Winner's curse", lambda s: difference(curse(s).get("difference"), s["metric"])),
+        ("#Search best", lambda s: score((s["best"] or {}).get("value"), s["unit"])),
+        ("#Confirmed mean", lambda s: score(curse(s).get("confirmed_mean"), s["unit"])),
+        ("#Winner's curse", lambda s: difference(curse(s).get("difference"), s["unit"])),
         (
             "#95 % interval",
             lambda s: interval(
                 curse(s).get("ci_low"),
                 curse(s).get("ci_high"),
-                lambda v: difference(v, s["metric"]),
+                lambda v: difference(v, s["unit"]),
             ),
         ),
         (
@@ -77,9 +77,9 @@ def importance(records: list[dict]) -> Table:
         "Which settings mattered",
         "PED-ANOVA: how much a setting's values among an arm's best trials differ from those among"
         " all of them, as a share of the sum over its settings. All trials of an arm, stopped ones"
-        " too, are judged at the last epoch that each of them reached; one that diverged is none of"
-        " the best. Range: when any one trial (or twentieth of them) is left out. p: share of 99"
-        " shuffles of the scores that give a setting as much, not corrected. No interval: the"
+        " too, are judged at the last epoch that each of them reached; one that diverged is never"
+        " among the best. Range: when any one trial (or twentieth of them) is left out. p: share of"
+        " 99 shuffles of the scores that give a setting as much, not corrected. No interval: the"
         " trials of a sampler are not independent, so both are descriptions only.",
         rows,
         ("Arm", lambda r: r["arm"]),

@@ -1,13 +1,10 @@
-"""What is a table of the report, and how is a number shown in a cell?"""
+"""A table of the report, and the texts of its cells."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from analysis.wording import numbers
-from analysis.wording.numbers import number
 
 # The texts that a cell shows for what is not there.
 NONE = "–"
@@ -70,12 +67,6 @@ def _flat(record: dict) -> dict:
         elif not isinstance(value, list):
             flat[key] = value
     return flat
-
-
-def score(value: float | None, metric: str) -> str:
-    if value is None:
-        return NONE
-    return f"{100 * value:.1f}" if numbers.is_percent(metric) else number(value)
 
 
 def interval(low, high, show: Callable, reason: str | None = None) -> str:

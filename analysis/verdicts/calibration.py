@@ -1,7 +1,7 @@
-"""Do the verdicts keep their promises on studies whose truth is known?
+"""Calibration: the error rates of the verdicts on simulated studies whose truth is known.
 
-Simulates whole studies, passes their tables through the checks, tests, correction and verdicts of
-a real report, and counts: false claims under the null, coverage of intervals, power beside theory.
+Their tables pass through the checks, tests, correction and verdicts of a real report. Counted are
+false claims under the null, coverage of intervals, power beside theory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pandas as pd
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.proportion import proportion_confint
 
-from analysis.inputs.plan import read_plan
+from analysis.inputs import read_plan
 from analysis.inputs.results_table import read_results
 from analysis.statistics.curve_bands import max_t, simultaneous_band
 from analysis.verdicts import comparisons
@@ -71,7 +71,7 @@ def simulate(scenario: Scenario, *, studies: int, seed: int) -> dict[str, object
     """
     rng = np.random.default_rng(seed)
     plan = read_plan(_plan(scenario))
-    rules = comparisons.Rules(alpha=plan.alpha, margin=None, chance=CHANCE)
+    rules = comparisons.Rules(alpha=plan.alpha, margin=None, chance=CHANCE, metrics=plan.meanings)
     contrasts = comparisons.contrasts_of_claims(plan)
     truths = [_truth(contrast, scenario) for contrast in contrasts]
     false = covered = intervals = found = effects = 0

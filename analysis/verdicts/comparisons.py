@@ -1,4 +1,4 @@
-"""What do the data answer to each declared claim, and what else do they show?
+"""The comparisons of arms: one for each declared claim, and exploratory ones for all other pairs.
 
 Every declared claim is one comparison in one family; all other pairs of arms form a second,
 exploratory family. Both are corrected by Holm's method within themselves.
@@ -11,21 +11,20 @@ from itertools import combinations
 
 from statsmodels.stats.contingency_tables import mcnemar
 
-from analysis.inputs.metric import Metric, higher_is_better, is_accuracy
-from analysis.inputs.plan import Plan
-from analysis.statistics import power
-from analysis.statistics.effect_sizes import effects
-from analysis.statistics.paired import (
+from analysis.inputs import FRACTION, Metric, Metrics, Plan
+from analysis.statistics import (
     RNG_SEED,
     Paired,
     bootstrap_interval,
+    effects,
     equivalence_p,
     holm,
     pair,
     paired_interval,
+    power,
+    secondary,
     sign_flip,
 )
-from analysis.statistics.secondary_tests import secondary
 from analysis.verdicts.pairing import Contrast, Pairs, Scores
 from analysis.verdicts.rules import Evidence, Verdict, answer, judge
 
@@ -39,12 +38,14 @@ class Rules:
     """What is the same for every comparison of a report.
 
     `alpha` is the level after division by the planned looks; `margin` applies to declared claims
-    and to accuracies (or to the only metric there is).
+    and to accuracies (or to the only metric there is); `metrics` has the direction of every metric
+    that is compared.
     """
 
     alpha: float
     margin: float | None
     chance: float | None
+    metrics: Metrics
     unplanned_looks: bool = False
     exploratory: bool = False
     seed: int = RNG_SEED
@@ -93,7 +94,7 @@ def compare(
     facts = [_facts(p, m, rules) for p, m in zip(pairs, margins, strict=True)]
     verdicts, adjusted, tost = _judge_family(contrasts, facts, rules)
 
-    # The same family with every broken run scored at chance; verdicts must survive that.
+    # The same family with every broken run scored at chance; verdicts must stay the same.
     rescored = [
         _facts(scores.pairs(c, chance=rules.chance), m, rules)
         if rules.chance is not None and _broke(p)
@@ -104,7 +105,7 @@ def compare(
 
     records = []
     for i, contrast in enumerate(contrasts):
-        verdict, sensitivity = _survives(verdicts[i], at_chance[i], rescored[i], pairs[i], rules)
+        verdict, sensitivity = _sensitivity(verdicts[i], at_chance[i], rescored[i], pairs[i], rules)
         if rules.unplanned_looks and verdict.verdict != "invalid":
             verdict = Verdict("undecided", "unplanned_looks")
         records.append(
@@ -123,7 +124,7 @@ def compare(
 
 
 def answers(plan: Plan, comparisons: list[dict]) -> list[dict]:
-    """Each claim's answer from its comparison; sentences are added by `analysis.sentences`."""
+    """Each claim's answer from its comparison; sentences are added by `analysis.wording`."""
     by_claim = {c["claim"]: c for c in comparisons if c["claim"] is not None}
     found = []
     for claim in plan.claims:
@@ -170,7 +171,7 @@ def _judge_family(contrasts, facts, rules):
             tost[i] = p
     verdicts = []
     for contrast, fact, p, p_tost in zip(contrasts, facts, adjusted, tost, strict=True):
-        sign = 1 if higher_is_better(contrast.metric.base) else -1
+        sign = rules.metrics.sign(contrast.metric.base)
         evidence = Evidence(
             n=fact.paired.n,
             gain=None if fact.invalid else sign * float(fact.paired.d.mean()),
@@ -185,8 +186,10 @@ def _judge_family(contrasts, facts, rules):
     return verdicts, adjusted, tost
 
 
-def _survives(verdict: Verdict, at_chance: Verdict, rescored: _Facts, pairs: Pairs, rules: Rules):
-    """Turn a verdict that rests on the treatment of broken runs into undecided."""
+def _sensitivity(
+    verdict: Verdict, at_chance: Verdict, rescored: _Facts, pairs: Pairs, rules: Rules
+):
+    """The verdict, undecided where it depends on how broken runs are scored, and the comparison."""
     if not _broke(pairs):
         return verdict, None
     known = rules.chance is not None
@@ -225,7 +228,8 @@ def _record(
         "condition": contrast.label,
         "metric": contrast.metric.text,
         "kind": contrast.kind,
-        "higher_is_better": higher_is_better(contrast.metric.base),
+        "better": rules.metrics.direction(contrast.metric.base),
+        "unit": rules.metrics.unit(contrast.metric.base),
         "n_pairs": paired.n,
         "seeds": pairs.seeds,
         "differences": [float(x) for x in paired.d],
@@ -277,4 +281,5 @@ def _margin(contrast, family, rules, declared) -> float | None:
     if rules.margin is None or declared:
         return rules.margin
     alone = len({c.metric.base for c in family}) == 1
-    return rules.margin if alone or is_accuracy(contrast.metric.base) else None
+    fraction = rules.metrics.unit(contrast.metric.base) == FRACTION
+    return rules.margin if alone or fraction else None

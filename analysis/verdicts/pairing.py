@@ -1,4 +1,4 @@
-"""Which score does each seed have in each arm, and which seeds cannot be paired, and why?
+"""The scores of a contrast, paired by seed, and the reasons why seeds cannot be paired.
 
 A contrast of any kind (one condition, pooled conditions, a difference of differences, a window of
 a curve) becomes two lists of scores paired by seed.
@@ -12,9 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from analysis.inputs.metric import Metric
+from analysis.inputs import Metric
 from analysis.inputs.results_table import Results, exact_value
-from analysis.statistics.paired import Score
+from analysis.statistics import Score
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
-"""Which verdict do a p-value, an interval and a design allow?
+"""The rules of a verdict: the table of docs/statistics.md as a function.
 
-The table of docs/statistics.md, and nothing else: no file is read and no test is run here.
+No file is read and no test is run here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analysis.statistics.power import smallest_p
+from analysis.statistics import smallest_p
 
 FEWEST_FOR_EQUIVALENCE = 6
 

@@ -1,13 +1,12 @@
-"""Why can a number of a comparison not be had? Every null of report.json has its reason."""
+"""The reasons why a comparison lacks a number: every null of report.json has one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.statistics.paired import FEWEST_FOR_BOOTSTRAP
-from analysis.statistics.power import MOST_SEEDS
-from analysis.verdicts.rules import REASONS
+from analysis.statistics import FEWEST_FOR_BOOTSTRAP, MOST_SEEDS
+from analysis.verdicts import REASONS
 
 _NO_MARGIN = "no margin was declared, or none in this metric's unit"
 _WHY = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from analysis.inputs.metric import is_accuracy
+from analysis.inputs import FRACTION
 
 MINUS = "−"
 
 
-def is_percent(metric: str) -> bool:
-    """Whether differences of this metric are told in percentage points."""
-    return is_accuracy(metric)
+def is_percent(unit: str | None) -> bool:
+    """Whether scores in this unit are shown in percent and their differences in points."""
+    return unit == FRACTION
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -41,12 +41,19 @@ def p_number(p: float | None) -> str:
     return f"{p:.1e}"
 
 
-def difference(value: float | None, metric: str, *, signed: bool = True) -> str:
-    """A difference in the metric's unit, in percentage points for accuracies."""
+def score(value: float | None, unit: str | None) -> str:
+    """A score without its unit; a fraction in percent."""
     if value is None:
         return "–"
-    scaled = 100 * value if is_percent(metric) else value
-    digits = (2 if 0 < abs(scaled) < 0.095 else 1) if is_percent(metric) else 3
+    return f"{100 * value:.1f}" if is_percent(unit) else number(value)
+
+
+def difference(value: float | None, unit: str | None, *, signed: bool = True) -> str:
+    """A difference without its unit; of fractions in percentage points."""
+    if value is None:
+        return "–"
+    scaled = 100 * value if is_percent(unit) else value
+    digits = (2 if 0 < abs(scaled) < 0.095 else 1) if is_percent(unit) else 3
     text = f"{abs(scaled):.{digits}f}" if scaled == 0 or abs(scaled) >= 1e-3 else f"{scaled:.1e}"
     if float(text.strip("−")) == 0:
         return text
@@ -54,15 +61,28 @@ def difference(value: float | None, metric: str, *, signed: bool = True) -> str:
     return sign + text.lstrip("-")
 
 
-def unit(metric: str) -> str:
-    return " points" if is_percent(metric) else ""
+def after_difference(unit: str | None) -> str:
+    """What follows a difference: ` points` for fractions, else the unit."""
+    return " points" if is_percent(unit) else after_score(unit)
 
 
-def interval(low: float | None, high: float | None, metric: str) -> str:
+def after_score(unit: str | None) -> str:
+    """What follows a score: its unit; nothing for fractions, whose tables are in percent."""
+    return f" {unit}" if unit and not is_percent(unit) else ""
+
+
+def with_unit(metric: str, unit: str | None) -> str:
+    """A metric as an axis names it: `test/top1 (%)`, `test/gain (dB)`, `test/loss`."""
+    shown = "%" if is_percent(unit) else unit
+    return f"{metric} ({shown})" if shown else metric
+
+
+def interval(low: float | None, high: float | None, unit: str | None) -> str:
     """`95 % interval +1.9 to +4.5`, or why there is none."""
     if low is None or high is None:
         return "no interval"
-    return f"95 % interval {difference(low, metric)} to {difference(high, metric)}{unit(metric)}"
+    limits = f"{difference(low, unit)} to {difference(high, unit)}"
+    return f"95 % interval {limits}{after_difference(unit)}"
 
 
 def base_metric(metric: str) -> str:

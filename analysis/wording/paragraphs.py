@@ -1,4 +1,4 @@
-"""What does a section of the report say before its figures and tables?"""
+"""The paragraphs with which sections of the report begin, before figures and tables."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Paragraph = tuple[str, str]  # a claim's id or nothing, and the text
 
 def paragraphs(report: Mapping[str, Any], section: str) -> list[Paragraph]:
     """The texts of a section, the same in every form of the report."""
-    tellers = {"missing": _missing, "curves": _curves, "search": _search}
-    return list(tellers[section](report)) if section in tellers else []
+    writers = {"missing": _missing, "curves": _curves, "search": _search}
+    return list(writers[section](report)) if section in writers else []
 
 
 def _missing(report: Mapping[str, Any]) -> Iterator[Paragraph]:

@@ -1,4 +1,4 @@
-"""How are numbers and verdicts said in words?
+"""Comparisons and answers as sentences.
 
 Three phrases never appear in a report: that two arms show no difference, that a result trends
 towards significance, and a p-value of exactly zero. p-values are written without the leading zero.
@@ -6,27 +6,40 @@ towards significance, and a p-value of exactly zero. p-values are written withou
 
 from __future__ import annotations
 
-from analysis.verdicts.rules import REASONS
-from analysis.wording.numbers import base_metric, difference, interval, p_number, p_text, unit
+from collections.abc import Mapping
+from typing import Any
+
+from analysis.verdicts import REASONS
+from analysis.wording.numbers import (
+    after_difference,
+    base_metric,
+    difference,
+    interval,
+    p_number,
+    p_text,
+)
 
 
 def finding(record: dict) -> str:
     """What one comparison found, as a sentence with its interval, p-values and seeds."""
-    a, b, metric = record["a"], record["b"], record["metric"]
+    a, b, unit = record["a"], record["b"], record["unit"]
     evidence = _evidence(record)
     if record["verdict"] == "invalid":
         return f"{b} and {a} cannot be compared {_where(record)}: {REASONS[record['reason']]}."
-    size = difference(abs(record["mean_difference"]), metric, signed=False) + unit(metric)
+    size = difference(abs(record["mean_difference"]), unit, signed=False) + after_difference(unit)
     if record["kind"] == "interaction":
-        gain = (record["mean_difference"] > 0) == record["higher_is_better"]
+        gain = (record["mean_difference"] > 0) == (record["better"] == "higher")
         word = "less" if gain else "more"
         before, after = record["condition"].split(" → ", 1)
-        text = f"Going from {before} to {after}, {b} is hurt {size} {word} than {a} on {metric}"
+        text = (
+            f"Going from {before} to {after}, {b} is hurt {size} {word} than {a}"
+            f" on {record['metric']}"
+        )
     else:
         higher = "above" if record["mean_difference"] >= 0 else "below"
         text = f"{b} is {size} {higher} {a} {_where(record)}"
     if record["verdict"] == "equivalent" or record["within_margin"]:
-        edge = difference(record["margin"], metric, signed=False) + unit(metric)
+        edge = difference(record["margin"], unit, signed=False) + after_difference(unit)
         text += f", within the margin of ±{edge}"
     return f"{text} ({evidence})."
 
@@ -49,9 +62,9 @@ def claim_sentence(asks: str, verdict: str, record: dict) -> str:
 
 def early_minus_late(record: dict) -> str:
     """Whether an early advantage is larger than the one at the end."""
-    found, metric = record["early_minus_late"], record["metric"]
-    size = difference(found["mean_difference"], metric) + unit(metric)
-    limits = interval(found["ci_low"], found["ci_high"], metric)
+    found, unit = record["early_minus_late"], record["unit"]
+    size = difference(found["mean_difference"], unit) + after_difference(unit)
+    limits = interval(found["ci_low"], found["ci_high"], unit)
     return (
         f"The advantage of {record['b']} over {record['a']} in the declared window, minus that at"
         f" epoch {found['last_epoch']}, is {size} ({limits}; {p_text(found['p_value'])}, not"
@@ -72,6 +85,22 @@ def what_it_takes(record: dict) -> str:
     if for_margin is not None:
         parts.append(f"one as large as the margin would take {for_margin}")
     return "; ".join(parts) + "."
+
+
+def one_line_verdicts(report: Mapping[str, Any]) -> list[str]:
+    """One sentence per claim, or per comparison without a plan, as a terminal shows them."""
+    if report["claims"]:
+        return [f"{claim['id']}: {claim['sentence']}" for claim in report["claims"]]
+    return [f"{c['verdict']}: {finding(c)}" for c in report["comparisons"]]
+
+
+def guessed_directions(report: Mapping[str, Any]) -> list[str]:
+    """A line for each metric whose direction was guessed from its name."""
+    return [
+        f"direction guessed from the name: {m['metric']}: {m['better']} is better"
+        for m in report["metrics"]
+        if m["source"] == "name"
+    ]
 
 
 def next_study(records: list[dict]) -> str | None:
@@ -100,9 +129,9 @@ def _where(record: dict) -> str:
 
 
 def _evidence(record: dict) -> str:
-    metric = record["metric"]
+    unit = record["unit"]
     adjusted = p_number(record["p_adjusted"])
-    parts = [interval(record["ci_low"], record["ci_high"], metric), p_text(record["p_value"])]
+    parts = [interval(record["ci_low"], record["ci_high"], unit), p_text(record["p_value"])]
     if record["family_size"] > 1:
         parts.append(f"Holm-adjusted {adjusted}")
     return "; ".join([*parts, f"{record['n_pairs']} seeds"])

@@ -1,4 +1,4 @@
-"""Does `python -m analysis.report` treat units and places as the user means them?"""
+"""The command `python -m analysis.report`: units and places are taken as the user means them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_percent_scales_scores_and_margin_alike(tmp_path):
     assert percents["design"]["margin"] == 0.005
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path, capsys):
+def test_a_place_that_cannot_be_written_is_reported(tmp_path, capsys):
     file = tmp_path / "t.csv"
     table(1).to_csv(file, index=False)
     assert main([str(file), "--out", str(file)]) == 2

@@ -1,4 +1,4 @@
-"""Is every fault of a declared claim found, with what is allowed and what to try?"""
+"""Faults of declared claims: each is found, with what is allowed and what to try."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_sound_claims_have_no_faults():
         (GOOD | {"than": "debiased_pos"}, "than", "itself", "contrastive"),
         (GOOD | {"under": "clear"}, "under", "no condition", "under: clean"),
         (GOOD | {"metric": "test/knn_top2"}, "metric", "confirm.metrics", "test/knn_top1"),
-        (GOOD | {"metric": "auc(val/knn_top1)"}, "metric", "is no metric", "epochs 1-4"),
-        (GOOD | {"metric": "auc(val/knn_top1, epochs 4-1)"}, "metric", "is no metric", "epochs"),
+        (GOOD | {"metric": "auc(val/knn_top1)"}, "metric", "is not a metric", "epochs 1-4"),
+        (GOOD | {"metric": "auc(val/knn_top1, epochs 4-1)"}, "metric", "is not a metric", "epochs"),
         (GOOD | {"metric": "auc(val/knn_top1, epochs 1-40)"}, "metric", "epoch 40", "1-12"),
         (GOOD | {"metric": "auc(test/knn_top1, epochs 1-4)"}, "metric", "once per run", "auc(val"),
         (GOOD | {"undr": "clean"}, "undr", "unknown key", "under"),
@@ -56,7 +56,7 @@ def test_faults_of_all_claims_are_found_together():
     found = faults(GOOD, GOOD, {"bettr": "a", "than": "b"}, 5, {"id": "X", "better": "contrastive"})
     texts = [fault[1] for fault in found]
     assert any("id F1 is claim 1's already" in text for text in texts)
-    assert any("says nothing" in text for text in texts)
+    assert any("has no kind" in text for text in texts)
     assert any("the claim is 5" in text for text in texts)
     assert {"the claim has no than", "the claim has no metric"} <= set(texts)
 
@@ -71,7 +71,7 @@ def test_equivalence_without_a_margin_is_refused():
     ("plan", "match"),
     [
         ("a: [1", "does not parse"),
-        ("- 1", "no mapping"),
+        ("- 1", "not a mapping"),
         ("claims: [{better: a}]", "claims are faulty"),
         ("alpha: 5", "alpha is 5"),
         ("margin: -1", "margin is -1"),
@@ -85,5 +85,5 @@ def test_a_plan_that_cannot_be_used_says_why(tmp_path, plan, match):
 
 
 def test_a_missing_plan_says_where_it_was_looked_for(tmp_path):
-    with pytest.raises(TableError, match=r"gone\.yaml: the plan is not there"):
+    with pytest.raises(TableError, match=r"gone\.yaml: the plan does not exist"):
         read_plan(tmp_path / "gone.yaml")

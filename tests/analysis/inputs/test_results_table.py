@@ -1,4 +1,4 @@
-"""Is every table that cannot be analysed refused, with where, what is allowed and what to try?"""
+"""Tables that cannot be analysed: each is refused, with what is allowed and what to try."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_an_unknown_status_is_refused():
 
 def test_a_missing_file_is_refused(tmp_path, capsys):
     assert main([str(tmp_path / "none.csv")]) == 2
-    assert "is not there" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
 
 
 def test_text_that_is_not_utf8_is_refused(tmp_path, capsys):
@@ -83,7 +83,7 @@ def test_a_bad_parquet_is_refused_with_its_row(tmp_path, suffix, capsys):
     file = tmp_path / f"results.{suffix}"
     frame = pd.DataFrame({"arm": ["a", "a"], "seed": [1, 2], "metric": "test/acc"})
     for value, told in ((np.inf, "row 1: value is 'inf'"), (np.nan, "row 1: value is empty"),
-                        (61.0, "row 1: test/acc is 61, which is no fraction")):  # fmt: skip
+                        (61.0, "row 1: test/acc is 61, which is not a fraction")):  # fmt: skip
         frame.assign(value=[0.5, value]).to_parquet(file)
         assert main([str(file), "--out", str(tmp_path / "out")]) == 2
         assert told in capsys.readouterr().err

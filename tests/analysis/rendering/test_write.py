@@ -1,4 +1,4 @@
-"""Is the report self-contained, repeatable, escaped, and free of what it must never say?"""
+"""The written report: self-contained, repeatable, escaped, free of forbidden phrases."""
 
 from __future__ import annotations
 
@@ -158,14 +158,15 @@ def test_the_same_input_gives_the_same_bytes(study, tmp_path):
 def test_report_json_has_the_stable_shape(whole):
     report = json.loads((whole[0] / "report.json").read_text(encoding="utf-8"))
     assert report == whole[1]
-    assert report["schema"] == 1
+    assert report["schema"] == 2
     assert {"hash", "alpha", "margin", "family_size", "p_min"} <= set(report["design"])
-    assert {"arm", "condition", "metric", "n", "mean", "sd", "median", "iqm", "ci_low",
-            "ci_high"} <= set(report["arms"][0])  # fmt: skip
-    assert {"a", "b", "condition", "metric", "kind", "declared", "claim", "n_pairs",
-            "mean_difference", "ci_low", "ci_high", "p_value", "p_adjusted", "p_t", "p_wilcoxon",
-            "p_tost", "p_tost_adjusted", "dz", "dz_ci", "a12", "cliffs_delta", "win_rate",
-            "verdict", "reason", "exploratory"} <= set(report["comparisons"][0])  # fmt: skip
+    assert {"arm", "condition", "metric", "better", "unit", "n", "mean", "sd", "median", "iqm",
+            "ci_low", "ci_high"} <= set(report["arms"][0])  # fmt: skip
+    assert {"a", "b", "condition", "metric", "better", "unit", "kind", "declared", "claim",
+            "n_pairs", "mean_difference", "ci_low", "ci_high", "p_value", "p_adjusted", "p_t",
+            "p_wilcoxon", "p_tost", "p_tost_adjusted", "dz", "dz_ci", "a12", "cliffs_delta",
+            "win_rate", "verdict", "reason",
+            "exploratory"} <= set(report["comparisons"][0])  # fmt: skip
     assert set(report["claims"][0]) >= {"id", "verdict", "sentence"}
     assert {"omnibus", "ledger", "versions"} <= set(report)
 
@@ -279,11 +280,11 @@ def test_a_claimless_ablation_of_many_arms_folds_its_pairs(many):
     assert folded.count("<tr>") == 1 + 45
 
 
-def test_differences_are_told_in_points_for_accuracies_only():
-    assert difference(0.0321, "test/linear_top1") == "+3.2"
-    assert difference(-0.0004, "test/linear_top1") == "−0.04"
-    assert difference(0.0, "test/linear_top1") == "0.0"
-    assert difference(-0.25, "train/loss") == "−0.250"
+def test_differences_are_shown_in_points_for_fractions_only():
+    assert difference(0.0321, "fraction") == "+3.2"
+    assert difference(-0.0004, "fraction") == "−0.04"
+    assert difference(0.0, "fraction") == "0.0"
+    assert difference(-0.25, None) == difference(-0.25, "nats") == "−0.250"
     assert number(float("nan")) == "–"
 
 

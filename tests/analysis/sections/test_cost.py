@@ -1,4 +1,4 @@
-"""Are FLOPs a cost and not a result, and is a budget of views no unequal contest?"""
+"""FLOPs are a cost and not a result; a budget of views is an equal contest."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_flops_are_a_cost_beside_views(tmp_path):
     columns = ["arm", "condition", "seed", "epoch", "metric", "value"]
     pd.DataFrame(rows, columns=columns).to_csv(file, index=False)
     report = analyse(file)
-    spent = {r["arm"]: r["cost"] for r in report["cost"]["trade_off"] if r["unit"] == "flops"}
+    spent = {r["arm"]: r["cost"] for r in report["cost"]["trade_off"] if r["cost_unit"] == "flops"}
     assert spent == {"a": 2e12, "b": 5e12}
     assert "flops" not in str(report["curves"])
     assert cost(5e12) == "5.00e+12"

@@ -1,4 +1,4 @@
-"""Are curves, costs and searches summed up as their equations say?"""
+"""Curves, costs and searches against their equations."""
 
 from __future__ import annotations
 

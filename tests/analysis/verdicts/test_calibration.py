@@ -1,4 +1,4 @@
-"""Are false claims as rare, and intervals as wide, as promised?
+"""False claims are as rare, and intervals as wide, as promised.
 
 Tolerances are five standard errors of the simulated rate: a false alarm in under one of 10⁶ runs,
 and the generator's seed is fixed.

@@ -1,4 +1,4 @@
-"""Do studies with a known truth get the verdicts that the protocol names?"""
+"""Studies whose truth is known get the verdicts of the protocol."""
 
 from __future__ import annotations
 

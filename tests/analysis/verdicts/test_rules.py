@@ -1,4 +1,4 @@
-"""Does every row of the protocol's table of verdicts hold?"""
+"""Every row of the protocol's table of verdicts."""
 
 from __future__ import annotations
 
