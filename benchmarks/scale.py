@@ -25,7 +25,8 @@ from typing import Any  # noqa: E402
 
 from study.design.study import Study  # noqa: E402
 from study.records.files import write_table
-from study.records.ledger import RESULT_COLUMNS, RUN_COLUMNS, Ending, Ledger, result_rows, run_row
+from study.records.rows import RESULT_COLUMNS, RUN_COLUMNS, result_rows, run_row
+from study.records.ledger import Ending, Ledger
 
 EPOCHS, METRIC = 9, "val/knn_top1"
 NODES, GPUS = 2, 8

@@ -152,7 +152,7 @@ def _stop_ray() -> None:
 def _result(study: Study, folder: Path, *, failed: bool) -> StudyResult:
     import json
 
-    from analysis.report import one_line_verdicts
+    from analysis.wording import one_line_verdicts
 
     report = json.loads((folder / "report" / "report.json").read_text())
     verdicts = {str(claim["id"]): str(claim["verdict"]) for claim in report["claims"]}

@@ -106,7 +106,7 @@ def show(
     if report.exists():
         import json
 
-        from analysis.report import one_line_verdicts
+        from analysis.wording import one_line_verdicts
 
         print()
         for line in one_line_verdicts(json.loads(report.read_text())):

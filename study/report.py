@@ -13,13 +13,13 @@ from typing import Annotated, Any  # noqa: E402
 
 import typer  # noqa: E402
 
-from analysis.report import one_line_verdicts  # noqa: E402
+from analysis.wording import one_line_verdicts  # noqa: E402
 from study.commands import call  # noqa: E402
 from study.errors import DONE, FAILED, WRONG_INPUT, StudyError, listing, nearest  # noqa: E402
-from study.records.folder import Folder  # noqa: E402
 from study.reporting.provenance import provenance_of  # noqa: E402
 from study.reporting.study_report import report_on  # noqa: E402
 from study.reporting.verify import verify  # noqa: E402
+from study.storage.folder import Folder  # noqa: E402
 from study.storage.object_store import is_address, shown  # noqa: E402
 
 MOST_SHOWN = 50

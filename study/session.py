@@ -13,20 +13,21 @@ from typing import Any
 
 from rich.console import Console
 
-from study.design.study import Settings, Study
+from study.design.study import Study
 from study.errors import StudyError
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
 from study.planning.identical import identical_lines
-from study.records.folder import Folder
 from study.records.job import Job
 from study.records.ledger import Ledger
 from study.reporting.provenance import hardware, versions
 from study.reporting.summary import close_study
 from study.reporting.tables import write_tables
+from study.storage.folder import Folder
 from study.storage.object_store import is_address, shown
 from study.storage.remote_study import RemoteStudy
 from study.tracking.mlflow_tracker import Tracker
 from study.tracking.progress import Display
+from study.workload import Settings
 
 
 @dataclass(frozen=True)

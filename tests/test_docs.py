@@ -96,7 +96,8 @@ def test_shipped_studies_hold_no_machine_paths():
 
 
 def test_the_verdicts_in_the_readme_are_those_of_the_committed_results():
-    from analysis.report import analyse, one_line_verdicts
+    from analysis.report import analyse
+    from analysis.wording import one_line_verdicts
 
     folder = ROOT / "results" / "pos"
     report = analyse(folder / "results.csv", plan=folder / "study.yaml", runs=folder / "runs.csv")

@@ -84,7 +84,7 @@ def test_no_import_runs_back_up(package: str):
 @pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
 def test_a_folder_can_be_taken_in_at_a_glance(folder: Path):
     files = [file for file in folder.glob("*.py") if file.name != "__init__.py"]
-    assert len(files) <= 11
+    assert 4 <= len(files) <= 9
 
 
 def test_a_driver_plans_searches_and_reports_without_pytorch():

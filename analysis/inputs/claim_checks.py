@@ -67,13 +67,13 @@ def check_claims(plan: Mapping, *, better: str | Mapping[str, str] | None = None
 
 
 def _of_metrics(metrics: Any) -> Iterator[Fault]:
-    """`metrics:`, name -> {better, unit}."""
+    """`metrics:`, name -> {better, unit, kind}."""
     example = "test/rmse: {better: lower}"
     if metrics is not None and not isinstance(metrics, Mapping):
         yield ("metrics",), f"metrics is {metrics!r}", "a mapping of names", example
         return
     for name, said in (metrics or {}).items():
-        path, keys = ("metrics", name), ("better", "unit")
+        path, keys = ("metrics", name), ("better", "unit", "kind")
         if not isinstance(said, Mapping):
             yield path, f"metric {name} is {said!r}", "a mapping", "{better: lower}"
             continue

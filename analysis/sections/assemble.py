@@ -16,8 +16,15 @@ from analysis.inputs.results_table import Results
 from analysis.report_json import clean
 from analysis.sections import cost, curves, ledger, ranks, search
 from analysis.sections.design import design, versions
-from analysis.sections.metrics import compared_metrics, metrics_section, reported_metrics
-from analysis.sections.scores import arm_scores, ordered, training_helps, with_finals
+from analysis.sections.scores import (
+    arm_scores,
+    compared_metrics,
+    metrics_section,
+    ordered,
+    reported_metrics,
+    training_helps,
+    with_finals,
+)
 from analysis.sections.warnings import warnings_of
 from analysis.verdicts import Rules, Scores, comparisons
 from analysis.wording import absent

@@ -304,6 +304,11 @@ class Study(_Model):
         """The study as plain data, for `study.yaml` and its hash."""
         data = self.model_dump(mode="json", exclude_none=True)
         data["confirm"]["seeds"] = self.confirm.seed_list
+        for metric in data["metrics"].values():
+            if not metric["unit"]:
+                del metric["unit"]
+        if not data["beside"]:
+            del data["beside"]
         if self.search:
             for parameter in data["search"]["space"].values():
                 if not parameter["when"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +13,7 @@ from study.records.job import Job, Record, record_from
 from study.records.ledger import Ending
 
 Work = Callable[..., None]  # as `run_job`
+STARTS = 4  # of a job whose worker is lost before any report
 
 
 def default_work() -> Work:
@@ -36,7 +37,7 @@ class Dispatcher:
         self._short: set[str] = set()  # trials whose memory ran out, to be run again
         self._again: deque[tuple[Job, list[Record]]] = deque()
         self._awaited: set[str] = set()  # second runs that have not been heard of yet
-        self._lost: set[str] = set()  # keys of jobs whose worker was lost before any report
+        self._lost: Counter[str] = Counter()  # workers lost before any report, by job
 
     def start(self, trial_id: str) -> Job | None:
         """The next job, with its share of GPUs; None while others must end or begin first."""
@@ -100,9 +101,9 @@ class Dispatcher:
             self._short.discard(trial_id)
             self._again.append((_with_more(job), self._records.pop(trial_id)))
             return
-        if lost and not self._records[trial_id] and job.key not in self._lost:
-            # Not the job's doing: its worker was still held by the one before, or died on its own.
-            self._lost.add(job.key)
+        if lost and not self._records[trial_id] and self._lost[job.key] < STARTS - 1:
+            # Hardly the job's doing: its worker may still have been held by the one before it.
+            self._lost[job.key] += 1
             self._again.append((job, self._records.pop(trial_id)))
             return
         outcome, failure = self._outcomes.pop(trial_id, ("failed", lost or "the worker vanished"))

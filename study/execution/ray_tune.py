@@ -21,7 +21,7 @@ from ray.tune.error import TuneError
 from ray.tune.search import Searcher
 
 from study.errors import Paused
-from study.execution.dispatcher import Dispatcher, Work, default_work
+from study.execution.dispatcher import STARTS, Dispatcher, Work, default_work
 from study.execution.protocols import Monitor, Source
 from study.execution.ray_cluster import own_node_alive
 from study.execution.resources import Share
@@ -72,7 +72,7 @@ def execute(
             tune.with_resources(_trainable(work), _resources(share.cpus)),
             tune_config=TuneConfig(
                 search_alg=_TuneSearcher(),
-                num_samples=2 * remaining,  # at most: each may be retried once
+                num_samples=(STARTS + 1) * remaining,  # at most; memory may run out once, too
                 max_concurrent_trials=share.slots,
                 reuse_actors=True,
                 trial_dirname_creator=lambda trial: trial.trial_id,

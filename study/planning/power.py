@@ -15,7 +15,7 @@ from analysis.statistics.power import (
     smallest_p,
 )
 from study.design.study import Study
-from study.records.folder import Folder
+from study.storage.folder import Folder
 from study.storage.object_store import is_address
 from study.storage.remote_study import fetch_report
 

@@ -7,21 +7,12 @@ storage; they can be deleted and are written again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from study.records.files import write_whole
 from study.records.job import Job, Outcome, Record, job_from, record_from
-
-RUN_COLUMNS = (
-    "phase", "arm", "condition", "seed", "trial", "status", "epochs", "planned_epochs", "seconds",
-    "value", "test_reads", "config", "mlflow_run_id", "failure",
-)  # fmt: skip
-RESULT_COLUMNS = ("arm", "condition", "seed", "epoch", "metric", "value", "correct", "total")
-# Wall-clock time differs from run to run; results.csv holds only what a seed determines.
-_NOT_RESULTS = frozenset({"seconds"})
 
 
 @dataclass(frozen=True)
@@ -91,40 +82,3 @@ class Ledger:
 
     def _file(self, key: str) -> Path:
         return self._folder / f"{key}.json"
-
-
-def result_rows(endings: Iterable[Ending]) -> Iterator[tuple[Any, ...]]:
-    """Rows of results.csv: per epoch the curves, without an epoch the final figures.
-
-    Only runs that finished have final figures; the curves of the others are kept as far as they
-    went.
-    """
-    for ending in endings:
-        at = (ending.job.arm, ending.job.condition, ending.job.seed)
-        for record in ending.records:
-            for metric, value in sorted(record.metrics.items()):
-                if metric in _NOT_RESULTS:
-                    continue
-                final = metric.startswith("test/")
-                correct, total = record.counts.get(metric, ("", ""))
-                yield (*at, "" if final else record.epoch, metric, repr(value), correct, total)
-
-
-def run_row(
-    job: Job, status: str, ending: Ending | None, metric: str, run_ids: Mapping[str, str]
-) -> tuple[Any, ...]:
-    """One row of runs.csv for a job that is planned, running or ended."""
-    value = ending.last(metric) if ending else None
-    return (
-        job.phase, job.arm, job.condition, job.seed,
-        "" if job.number is None else job.number,
-        ending.outcome if ending else status,
-        ending.epochs if ending else 0,
-        "" if job.planned_epochs is None else job.planned_epochs,
-        f"{ending.seconds:.3f}" if ending else 0,
-        "" if value is None else repr(value),
-        ending.test_reads if ending else 0,
-        json.dumps(job.config, sort_keys=True),
-        run_ids.get(job.key, ""),
-        ending.failure if ending else "",
-    )  # fmt: skip

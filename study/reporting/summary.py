@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 
 from study.errors import DONE, FAILED, last_line
-from study.records.folder import Folder
 from study.records.ledger import Ledger
 from study.reporting.tables import PARETO
+from study.storage.folder import Folder
 from study.storage.object_store import is_address
 from study.tracking.mlflow_address import browse_command
 from study.tracking.mlflow_tracker import Tracker
@@ -63,7 +63,7 @@ def _log(report: Mapping[str, Any], folder: Folder, tracker: Tracker) -> None:
 
 
 def _say(report: Mapping[str, Any], where: _Where, console: Console) -> None:
-    from analysis.report import one_line_verdicts
+    from analysis.wording import one_line_verdicts
 
     folder = where.folder
     console.print()

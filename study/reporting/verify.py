@@ -22,8 +22,8 @@ from study.errors import StudyError
 from study.phases.arm import REJECTED
 from study.phases.confirmation import same_training
 from study.phases.objectives import judged
-from study.records.folder import Folder
-from study.records.ledger import RESULT_COLUMNS, RUN_COLUMNS, Ending, Ledger, result_rows
+from study.records.ledger import Ending, Ledger
+from study.records.rows import RESULT_COLUMNS, RUN_COLUMNS, result_rows
 from study.reporting.importance import importances
 from study.reporting.tables import (
     PARETO,
@@ -33,6 +33,7 @@ from study.reporting.tables import (
     pareto_rows,
     run_rows,
 )
+from study.storage.folder import Folder
 
 
 def verify(folder: Folder, provenance: dict[str, Any]) -> list[str]:

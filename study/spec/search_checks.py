@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from study.design.arms import Arm, arms_of, timed
 from study.design.constraints import ALLOWED, names_in, satisfied
 from study.design.search_space import MOST_POINTS, ordered
-from study.design.study import SAMPLERS, Parameter, Search, Settings, Study
+from study.design.study import SAMPLERS, Parameter, Search, Study
 from study.errors import Fault, Path, listing, nearest
+from study.workload import Settings
 
 
 def search_faults(study: Study, *, data: bool = True) -> list[Fault]:

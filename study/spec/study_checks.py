@@ -7,14 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from analysis.inputs.metric import Metric
-from analysis.inputs.plan import check_claims, parse_metric, read_plan
+from analysis.inputs.claim_checks import check_claims
+from analysis.inputs.metric import Metric, parse_metric
+from analysis.inputs.plan import read_plan
 from study.design.arms import Arm, arms_of
-from study.design.study import Settings, Study
+from study.design.study import Study
 from study.errors import Fault, Path, listing, nearest
 from study.spec.find_workload import fault_of
 from study.spec.search_checks import search_faults
 from study.spec.settings_checks import settings_faults
+from study.workload import Settings
 
 
 def study_faults(study: Study, *, data: bool) -> list[Fault]:

@@ -14,8 +14,9 @@ from known_truth import noisy, table_of
 
 from analysis.figures.style import short
 from analysis.rendering import latex
-from analysis.report import main, one_line_verdicts, write_report
+from analysis.report import main, write_report
 from analysis.tables.links import mlflow_run
+from analysis.wording import one_line_verdicts
 from analysis.wording.numbers import difference, number, p_number
 
 NASTY = [

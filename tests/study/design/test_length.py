@@ -6,20 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from study.design.length import epochs_of, planned_epochs
 
 from contrastive.config import TrainConfig, settings
-from study.design.length import epochs_of, planned_epochs
 from study.errors import SpecError, StudyError
 from study.execution.in_process import execute_here
 from study.execution.worker import run_job
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
 from study.phases.search import SearchSource
 from study.planning.dry_run import plan_lines
-from study.records.folder import Folder
 from study.records.job import job_from, record_from, work
 from study.records.ledger import Ending, Ledger
 from study.reporting.verify import _other_configs
 from study.spec.load import load_study
+from study.storage.folder import Folder
 
 # 60 images: 3 steps of 20 in an epoch, so 120 views with M = 1, 300 with M = 4.
 VIEWS = """\

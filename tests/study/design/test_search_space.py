@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from study.design.search_space import active, arm_space, draw, first_points, integral, ordered
+from study.design.search_space import active, arm_space, draw, first_points, ordered
 from study.design.study import Parameter, Study
+from study.workload.settings import integral
 
 
 def study(**changes) -> Study:

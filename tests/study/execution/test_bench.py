@@ -20,9 +20,9 @@ from study.execution.gpu_sharing.packing import Card, Seen, Unmeasured, pack, tr
 from study.execution.gpu_sharing.probe import Glance, Probe
 from study.execution.ray_tune import execute
 from study.execution.resources import Share, share
-from study.records.folder import Folder
 from study.records.job import Job, work
 from study.session import Session
+from study.storage.folder import Folder
 
 CONFIG = {"dataset": "digits", "train_limit": 100, "batch_size": 20, "epochs": 2}
 SMALL = TrainConfig(**CONFIG)

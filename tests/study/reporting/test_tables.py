@@ -9,10 +9,10 @@ import pandas as pd
 
 from contrastive.config import TrainConfig
 from study.design.study import Study
-from study.records.folder import Folder
 from study.records.job import Job, Record, work
 from study.records.ledger import Ending, Ledger
 from study.reporting.tables import write_tables
+from study.storage.folder import Folder
 
 # (arm, outcome, val/knn_top1, views, temperature)
 TRIALS = [

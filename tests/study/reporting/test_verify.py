@@ -9,11 +9,11 @@ import pytest
 
 from study.design.study import Study
 from study.phases.search import SearchSource
-from study.records.folder import Folder
 from study.records.job import Record
 from study.records.ledger import Ending, Ledger
 from study.reporting.tables import write_tables
 from study.reporting.verify import _pareto, _search
+from study.storage.folder import Folder
 
 
 def study(**changes: object) -> Study:

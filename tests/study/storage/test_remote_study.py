@@ -18,12 +18,12 @@ from study.errors import Paused, StudyError
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
 from study.phases.search import SearchSource
 from study.records.files import write_whole
-from study.records.folder import Folder
 from study.records.job import Job, Record
 from study.records.ledger import Ending, Ledger
 from study.run import main
 from study.storage import driver_lease
 from study.storage.driver_lease import SIGN, DriverLease
+from study.storage.folder import Folder
 from study.storage.mirror import Mirror
 from study.storage.object_store import Store, StoreError
 from study.storage.remote_study import RemoteStudy, fetch

@@ -14,9 +14,10 @@ from study.design.study import Study
 from study.errors import StudyError
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
 from study.records.files import write_whole
-from study.records.folder import Folder
 from study.records.job import Job, Record
-from study.records.ledger import Ending, Ledger, result_rows
+from study.records.ledger import Ending, Ledger
+from study.records.rows import result_rows
+from study.storage.folder import Folder
 
 
 def study(**changes) -> Study:
