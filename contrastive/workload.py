@@ -1,0 +1,397 @@
+"""The contrastive workload: what a study needs to know of these trainings, and how it runs one.
+
+`WORKLOAD` is plain data and functions; importing it does without PyTorch, which only `train`,
+`seconds` and `try_parts` load.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from pydantic import ValidationError
+
+from contrastive.budget import conflict
+from contrastive.catalogue import LOSS_OPTIONS, accepted
+from contrastive.config import SETTINGS, TrainConfig, selection, settings
+from contrastive.data import DataError, load_prepared, prepare, train_images
+from contrastive.training.length import batches, extent, views_per_step
+
+if TYPE_CHECKING:
+    from contrastive.training.loop import EpochRecord
+
+CHECKPOINT_EVERY_S = 30.0
+STATE_FILE = "state.pt"
+TIMED_BATCHES = 4
+
+_DATA = ("dataset", "dataset_path", "split_seed", "train_limit", "imbalance")
+_JUDGING = ("epochs", "budget", "eval_every", "knn_neighbours")
+
+# Trainings that differ in one of these cannot be compared by counting views: each is measured.
+_KIND = (
+    "dataset",
+    "dataset_path",
+    "train_limit",
+    "imbalance",
+    "encoder",
+    "projection_dim",
+    "loss",
+    "aggregation",
+    "precision",
+    "compile",
+)
+
+_ACCURACY = {"better": "higher", "unit": "fraction"}
+METRICS: dict[str, dict[str, str]] = {
+    "train/loss": {"better": "lower", "unit": "nats"},
+    "val/knn_top1": _ACCURACY,
+    "test/knn_top1": _ACCURACY,
+    "test/linear_top1": _ACCURACY,
+    "test/linear_top5": _ACCURACY,
+    "test/untrained_knn_top1": _ACCURACY,
+    "test/alignment": {"better": "lower", "unit": ""},
+    "test/uniformity": {"better": "lower", "unit": ""},
+    # What `tau_plus: auto` came to, in the record of epoch 0: shown, never compared.
+    "tau_plus": {"better": "lower", "unit": ""},
+    "views": {"better": "lower", "unit": "views"},
+    "flops": {"better": "lower", "unit": "FLOPs"},
+    "seconds": {"better": "lower", "unit": "s"},
+}
+
+
+class SettingsError(ValueError):
+    """Settings that contradict each other.
+
+    Attributes:
+        settings: names of those that it is about, the likeliest culprit first.
+        allowed: what would be accepted, or "".
+        remedy: what to try, or "".
+    """
+
+    def __init__(
+        self, message: str, settings: tuple[str, ...] = (), allowed: str = "", remedy: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.settings, self.allowed, self.remedy = settings, allowed, remedy
+
+
+@dataclass(frozen=True)
+class Contrastive:
+    """The workload; `WORKLOAD` is the one without parts of the user's own.
+
+    Settings are mappings by name. Those given to `complete` hold only what somebody wrote or the
+    search drew; the other methods take these or what `complete` returned. Each method raises
+    ValueError for impossible settings, with the attributes of `SettingsError`.
+    """
+
+    not_searched = frozenset({*_DATA, *_JUDGING})
+    not_of_arms = not_searched - {"epochs"}
+    not_of_conditions = frozenset({"loss"})
+    search_metric = "val/knn_top1"
+    confirm_metrics = ("test/knn_top1", "test/linear_top1", "test/linear_top5")
+    first_epoch = 0
+    length_settings = ("num_positives", "batch_size")
+    data_settings = _DATA
+    environment = ("CONTRASTIVE_CACHE", "CONTRASTIVE_DATA")
+    packages = ("contrastive",)
+
+    @property
+    def hints(self) -> Mapping[str, Any]:
+        """Type of each setting, with its bounds."""
+        found = get_type_hints(TrainConfig, include_extras=True)
+        return {name: found[name] for name in SETTINGS}
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """Default of each setting that has one."""
+        config = TrainConfig()
+        return {field.name: getattr(config, field.name) for field in fields(config)}
+
+    @property
+    def metrics(self) -> Mapping[str, Mapping[str, str]]:
+        """Every metric that a training may record: which way is better, and its unit."""
+        return METRICS
+
+    def extended(
+        self, trainings: Sequence[Mapping[str, Any]], load: Callable[[str], Any]
+    ) -> Contrastive:
+        """The workload with the user's own parts that any of these settings name."""
+        return self
+
+    def try_parts(self) -> None:
+        """Run each of the user's own parts once on a tiny batch."""
+
+    def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Every setting by name, defaults filled in, ready for JSON.
+
+        Raises:
+            SettingsError: they contradict each other, or one is impossible.
+        """
+        fault = conflict(settings)
+        if fault:
+            raise SettingsError(
+                fault,
+                ("epochs", "budget"),
+                "`epochs`, or a `budget` of epochs or views; with a budget of seconds both",
+                "trial: {epochs: null} beside the budget takes back the epochs of the file",
+            )
+        return _plain(_config(settings))
+
+    def applies(self, name: str, settings: Mapping[str, Any]) -> bool:
+        """Whether the setting counts: an option of another loss does not."""
+        loss = settings.get("loss", TrainConfig.loss)
+        if loss not in LOSS_OPTIONS:
+            return True
+        return name not in set().union(*LOSS_OPTIONS.values()) or name in accepted(loss)
+
+    def timed(self, settings: Mapping[str, Any]) -> bool:
+        """Whether the training has a budget of seconds."""
+        budget = settings.get("budget")
+        return isinstance(budget, Mapping) and budget.get("seconds") is not None
+
+    def measured_every(self, settings: Mapping[str, Any]) -> int:
+        """Epochs from one evaluation on the validation split to the next."""
+        return settings.get("eval_every", TrainConfig.eval_every)
+
+    def prepare(self, settings: Mapping[str, Any]) -> str:
+        """The folder of the prepared images; in the driver, which may download and decode them.
+
+        Raises:
+            DataError: they cannot be had.
+        """
+        return _prepared(_config(settings))
+
+    def length(self, settings: Mapping[str, Any], *, data: bool = True) -> tuple[int, int] | None:
+        """The fewest and the most epochs that a training can have.
+
+        Args:
+            settings: of the training.
+            data: look at the dataset: whether a batch fits, and how long a budget of views lasts.
+
+        Returns:
+            None where only the dataset could tell and `data` is False.
+
+        Raises:
+            SettingsError: the settings are impossible.
+            DataError: the dataset cannot be read, or is smaller than a batch.
+        """
+        config = _config(settings)
+        if data:
+            with _about("batch_size"):
+                epochs = extent(config, train_images(_prepared(config))).epochs
+        elif config.budget is not None and config.budget.views is not None:
+            return None
+        else:
+            epochs = config.epochs
+        return (1 if self.timed(settings) else epochs), epochs
+
+    def weight(self, settings: Mapping[str, Any]) -> tuple[tuple[Any, ...], float]:
+        """The kind of a training, and the views in a batch: of one kind, most views need most."""
+        config = _config(settings)
+        return tuple(getattr(config, name) for name in _KIND), float(views_per_step(config))
+
+    def seconds(self, settings: Mapping[str, Any]) -> float:
+        """Device-seconds of one training, from a few batches timed now.
+
+        Raises:
+            ValueError: they cannot be timed.
+        """
+        from contrastive.training.loop import Diverged, dataset_of
+
+        config = _config(settings)
+        data = dataset_of(config)
+        length = extent(config, len(data.train))
+        few = min(length.steps, TIMED_BATCHES)
+        try:
+            timed = replace(config, train_limit=few * config.batch_size)
+            per_batch, per_image = _measured(timed)
+        except Diverged as error:
+            raise ValueError(str(error)) from error
+        training = length.all_steps * per_batch
+        if config.budget is not None and config.budget.seconds is not None:
+            training = min(training, config.budget.seconds)
+        epochs = training / (length.steps * per_batch)
+        evaluated = len(data.train) + len(data.val)
+        return training + epochs // config.eval_every * evaluated * per_image
+
+    def check_environment(self, trainings: Iterable[Mapping[str, Any]]) -> None:
+        """Refuse trainings that need torchvision where it does not match torch.
+
+        Raises:
+            ValueError: says so in one line; importing such a pair fails with a long traceback.
+        """
+        if not any(str(t.get("encoder", "")).startswith("resnet") for t in trainings):
+            return
+        # In a process of its own: the driver does without PyTorch's 400 MB.
+        tried = subprocess.run(
+            [sys.executable, "-c", "import torchvision"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        if tried.returncode:
+            raise ValueError(
+                f"torch and torchvision do not match ({_message(tried.stderr)}); "
+                "try: pip install --force-reinstall torch torchvision -c constraints.txt"
+            )
+
+    def train(self, run: Any, settings: Mapping[str, Any]) -> None:
+        """Train, report each epoch, and continue from what an earlier attempt saved.
+
+        Args:
+            run: the study's view of one training: `seed`, `read_test`, `folder`, `device`,
+                `threads`, `prepared`, `report`, `diverged`.
+            settings: what `complete` returned.
+        """
+        import torch
+
+        from contrastive.training.loop import Diverged, train
+
+        torch.set_num_threads(run.threads)
+        if not torch.cuda.is_available():
+            # Some CPU kernels are exact only when asked to be; on GPUs it would cost speed, and
+            # results are not promised to the last bit there.
+            torch.use_deterministic_algorithms(True, warn_only=True)
+        settings = dict(settings)
+        state, records = _load_state(run, settings)
+        for record in records:
+            _report(run, record)
+        # On another node the driver's cache may be missing: then the data are looked for there.
+        here = bool(run.prepared) and Path(run.prepared).is_dir()
+        saved = time.monotonic()
+        try:
+            for epoch in train(
+                TrainConfig(**settings),
+                run.seed,
+                dataset=load_prepared(run.prepared) if here else None,
+                state=state,
+                read_test=run.read_test,
+                device=run.device,
+            ):
+                records.append(_record(epoch))
+                _report(run, records[-1])
+                if time.monotonic() - saved > CHECKPOINT_EVERY_S and not epoch.last:
+                    _save_state(run, settings, epoch.state(), records)
+                    saved = time.monotonic()
+        except Diverged as error:
+            run.diverged(str(error))
+        finally:
+            if torch.cuda.is_initialized():
+                torch.cuda.empty_cache()  # this process trains again, others may share the card
+
+
+WORKLOAD = Contrastive()
+
+
+def _config(settings: Mapping[str, Any]) -> TrainConfig:
+    try:
+        return TrainConfig(**settings)
+    except ValidationError as error:
+        details = error.errors(include_url=False)[0]
+        message = str(details.get("ctx", {}).get("error", details["msg"]))
+        written = [str(part) for part in details["loc"][:1]]
+        named = [name for name in settings if message.startswith(name)]
+        raise SettingsError(message, tuple(written or named)) from None
+
+
+def _plain(config: TrainConfig) -> dict[str, Any]:
+    return settings(config)
+
+
+def _prepared(config: TrainConfig) -> str:
+    with _about("dataset_path", "dataset"):
+        return _prepared_once(**selection(config))
+
+
+@cache  # a study has many configurations and few datasets
+def _prepared_once(**chosen: Any) -> str:
+    return str(prepare(**chosen))
+
+
+@contextlib.contextmanager
+def _about(*names: str) -> Any:
+    """Say of which settings an error of the data is, unless it says so already."""
+    try:
+        yield
+    except DataError as error:
+        if not hasattr(error, "settings"):
+            error.settings = names
+        raise
+
+
+@cache
+def _measured(config: TrainConfig) -> tuple[float, float]:
+    """Seconds of a training batch, and of an image in an evaluation."""
+    from contrastive.training.loop import dataset_of, train
+
+    # Epoch 1 warms up, epoch 2 only trains, epoch 3 trains and evaluates.
+    timed = replace(config, epochs=3, budget=None, eval_every=4)
+    data = dataset_of(timed)
+    seconds = [record.metrics["seconds"] for record in train(timed, 0, read_test=False)]
+    training = seconds[2] - seconds[1]
+    evaluation = max(0.0, seconds[3] - seconds[2] - training)
+    images = len(data.train) + len(data.val)
+    return training / batches(timed, len(data.train)), evaluation / images
+
+
+def _message(traceback: str) -> str:
+    """The text of the error that a traceback ends with."""
+    last = traceback.strip().splitlines()[-1:] or ["no reason given"]
+    return last[0].partition(": ")[2] or last[0]
+
+
+def _record(epoch: EpochRecord) -> dict[str, Any]:
+    counts = {name: (c.correct, c.total) for name, c in epoch.counts.items()}
+    return {"epoch": epoch.epoch, "metrics": epoch.metrics, "counts": counts}
+
+
+def _report(run: Any, record: Mapping[str, Any]) -> None:
+    run.report(record["epoch"], record["metrics"], counts=record["counts"])
+
+
+def _save_state(
+    run: Any, settings: dict[str, Any], state: dict[str, Any], records: list[dict[str, Any]]
+) -> None:
+    """Replace the saved state, whole or not at all; a full disk costs epochs, never the run."""
+    import torch
+
+    content = {"seed": run.seed, "settings": settings, "state": state, "records": records}
+    scratch = None
+    try:
+        file = run.folder / STATE_FILE
+        scratch = file.with_suffix(".part")
+        torch.save(content, scratch)
+        os.replace(scratch, file)  # a reader finds the old or the new one, never half of one
+    except (OSError, RuntimeError):  # torch says "file write failed" where the disk is full
+        if scratch is not None:
+            with contextlib.suppress(OSError):
+                scratch.unlink(missing_ok=True)
+
+
+def _load_state(
+    run: Any, settings: dict[str, Any]
+) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+    """The saved state and the records up to it; of another or a damaged training, none."""
+    import torch
+
+    try:
+        file = run.folder / STATE_FILE
+        content = torch.load(file, weights_only=True, map_location="cpu")
+        if (content["seed"], content["settings"]) != (run.seed, settings):
+            return None, []
+        records = [
+            {name: record[name] for name in ("epoch", "metrics", "counts")}
+            for record in content["records"]
+        ]
+        return content["state"], records
+    except Exception:  # an unreadable state costs its epochs, never the run
+        return None, []
