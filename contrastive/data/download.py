@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from contrastive.messages import first_line
+
 PROBE_S = 10.0  # for a server's first answer, name lookup included
 STALL_S = 30.0  # for each further packet
 
@@ -56,8 +58,7 @@ def into(folder: Path, fetch: Callable[[Path], None], *, there: Callable[[], boo
             lock.unlink(missing_ok=True)
             if made_parent:
                 folder.parent.rmdir()  # only if it is empty
-        first_line = (str(error) or type(error).__name__).splitlines()[0]
-        raise DownloadFailed(first_line) from error
+        raise DownloadFailed(first_line(error)) from error
 
 
 def cifar10(folder: Path) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from contrastive.augmentations import PIPELINES, draw_epoch
+from contrastive.catalogue import part
 from contrastive.config import TrainConfig
 from contrastive.data import Dataset, Split
 from contrastive.encoders import SimCLR
@@ -60,7 +61,8 @@ class Evaluator:
         """The figures `val/…` of a model, and with `read_test` its figures `test/…`."""
         bank = self.represent(model, self._train)
         queries = self.represent(model, self._val, labelled=False)
-        counts, metrics = {"val/knn_top1": self._knn(bank, queries)}, {}
+        counts = {"val/knn_top1": self._knn(bank, queries)}
+        metrics = self._own("val", queries)
         if read_test:
             more_counts, more_metrics = self._on_test(model, bank)
             counts |= more_counts
@@ -79,7 +81,14 @@ class Evaluator:
         }
         views = self._views(model, test)
         metrics = {"test/alignment": alignment(*views), "test/uniformity": uniformity(views[0])}
-        return counts, metrics
+        return counts, metrics | self._own("test", queries)
+
+    def _own(self, split: str, features: Features) -> dict[str, float]:
+        """What the user's own evaluations say of a split."""
+        return {
+            f"{split}/{metric_name(name)}": float(part("evaluations", name)(*features))
+            for name in self._config.evaluations
+        }
 
     def _untrained_knn(self, test: Split) -> Count:
         model = self._untrained()
@@ -125,6 +134,16 @@ class Evaluator:
                 for part in images.split(BATCH)
             ]
         return torch.cat(parts), labels
+
+
+def metric_name(evaluation: str) -> str:
+    """The metric that an evaluation records, after `val/` and `test/`.
+
+    Example:
+        >>> metric_name("my_metrics:rank_me"), metric_name("rank_me")
+        ('rank_me', 'rank_me')
+    """
+    return evaluation.rpartition(":")[2].rpartition(".")[2]
 
 
 def on_device(split: Split, device: torch.device) -> Split:

@@ -1,10 +1,11 @@
-"""How is one encoder trained and measured, from a configuration and a seed to its figures?"""
+"""The training of one encoder, from a configuration and a seed to its figures."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,14 +17,14 @@ from contrastive.augmentations import PIPELINES, Draws
 from contrastive.config import TrainConfig, selection
 from contrastive.data import Dataset, implied_tau_plus, load_dataset
 from contrastive.device import waits
-from contrastive.encoders import SimCLR, build_model
-from contrastive.losses import LOSSES, accepted, needs_two_labels
+from contrastive.encoders import ENCODERS, SimCLR, build_model
+from contrastive.losses import LOSSES, accepted, loss_named, needs_labels, needs_two_labels
 from contrastive.seeds import derive
 from contrastive.training.batches import Epoch, draw
 from contrastive.training.compiled import Compiled, wanted
 from contrastive.training.evaluation import Count
 from contrastive.training.evaluator import Evaluator, on_device
-from contrastive.training.flops import flops_per_view
+from contrastive.training.flops import flops_if_known
 from contrastive.training.inputs import Inputs
 from contrastive.training.length import extent, views_per_step
 
@@ -74,6 +75,7 @@ def train(
     state: dict[str, Any] | None = None,
     read_test: bool = True,
     device: torch.device | str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Iterator[EpochRecord]:
     """Train one encoder and yield a record after each epoch, the untrained encoder's first.
 
@@ -87,13 +89,14 @@ def train(
         state: of an earlier record's `state()`; training goes on after that epoch, exactly.
         read_test: read the test split, once, after the last epoch.
         device: the first GPU if there is one, else the CPU.
+        options: of a loss of the user's own, by name; without one its default applies.
 
     Raises:
         Diverged: the loss became NaN or infinite.
         StateError: `state` was saved by another training.
         DataError: the data cannot be read, or do not suit the settings.
     """
-    training = _Training(config, seed, dataset, device)
+    training = _Training(config, seed, dataset, device, options)
     if state is None:
         yield training.evaluate()
     else:
@@ -112,6 +115,7 @@ class _Training:
         seed: int,
         dataset: Dataset | None,
         device: torch.device | str | None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.config, self.seed = config, seed
         self.dataset = dataset if dataset is not None else dataset_of(config)
@@ -138,14 +142,18 @@ class _Training:
             weight_decay=config.weight_decay,
             fused=True,
         )
-        self.loss = LOSSES[config.loss]
-        self.loss_options = _loss_options(config, self.dataset.train.labels)
+        self.loss = loss_named(config.loss)
+        self.loss_options = _loss_options(config, self.dataset.train.labels, options or {})
+        self.needs_labels = needs_labels(config.loss, false_negatives=config.false_negatives)
+        shape = tuple(self.train.images.shape[1:])
+        flops = flops_if_known(config.encoder, shape, config.projection_dim)
+        self.flops_per_view = None if flops is None else flops.training
         self.encode = self._encoder()
 
     def _encoder(self) -> Callable[[Tensor], Tensor]:
         """The model as the training steps call it: compiled, if that repays."""
         config, views = self.config, views_per_step(self.config)
-        flops = self.extent.all_steps * views * self._flops_per_view()
+        flops = self.extent.all_steps * views * (self.flops_per_view or 0)
         if not wanted(config.compile, self.device, flops=flops, seconds=self._seconds_left()):
             return self.model
         shape = tuple(self.train.images.shape[1:])
@@ -172,9 +180,10 @@ class _Training:
         out_of_time = self._deadline(started)
         self.model.train()
         total, steps = torch.zeros((), device=self.device), 0
-        while steps < self.extent.steps_of(epoch) and not out_of_time(steps):
-            total += self._step(*choices.batch(steps, config.batch_size))
-            steps += 1
+        with self._own_numbers("training", epoch):
+            while steps < self.extent.steps_of(epoch) and not out_of_time(steps):
+                total += self._step(*choices.batch(steps, config.batch_size))
+                steps += 1
         # The last step of an epoch can break the weights without a loss that shows it.
         finite = torch.stack([torch.isfinite(p).all() for p in self.model.parameters()]).all()
         # Read once an epoch: a GPU is not waited for at every step.
@@ -213,13 +222,29 @@ class _Training:
         with self.inputs.autocast():
             embeddings = self.encode(self.inputs.normalise(batch))  # (V·B, D), one encoder pass
         options = self.loss_options
-        if self._needs_labels:
+        if self.needs_labels:
             options = options | {"labels": self.train.labels[index]}
         loss = self.loss(embeddings.float().unflatten(0, (-1, len(index))), **options)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.optimiser.step()
         return loss.detach()
+
+    @contextlib.contextmanager
+    def _own_numbers(self, *purpose: str | int) -> Iterator[None]:
+        """Where parts of the user's own draw from the global generator (dropout), seed it.
+
+        The draws then follow from seed and epoch, after a resume too. Built-in parts never draw
+        from it; it is left as it was found.
+        """
+        config = self.config
+        if config.loss in LOSSES and config.encoder in ENCODERS and not config.evaluations:
+            yield
+            return
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(derive(self.seed, "own parts", *purpose))
+            yield
 
     def _seconds_left(self) -> float:
         budget = self.config.budget
@@ -245,13 +270,6 @@ class _Training:
         return out_of_time
 
     @property
-    def _needs_labels(self) -> bool:
-        takes = accepted(self.config.loss)
-        return "labels" in takes and (
-            "false_negatives" not in takes or self.config.false_negatives == "drop"
-        )
-
-    @property
     def _needs_two_labels(self) -> bool:
         return needs_two_labels(self.config.loss, false_negatives=self.config.false_negatives)
 
@@ -264,18 +282,16 @@ class _Training:
         if self.epoch == 0 and self.config.tau_plus == "auto" and "tau_plus" in self.loss_options:
             metrics["tau_plus"] = self.loss_options["tau_plus"]  # what `auto` came to
         if last or self.epoch % self.config.eval_every == 0:
-            counts, figures = self.evaluator(self.model, read_test=last and read_test)
+            with self._own_numbers("evaluation", self.epoch):
+                counts, figures = self.evaluator(self.model, read_test=last and read_test)
             metrics |= figures
         self.seconds += time.perf_counter() - started
         metrics |= {name: count.accuracy for name, count in counts.items()}
         metrics |= {"seconds": self.seconds, "views": float(self.views)}
-        metrics["flops"] = float(self.views * self._flops_per_view())
+        if self.flops_per_view is not None:
+            metrics["flops"] = float(self.views * self.flops_per_view)
         self.last = metrics
         return EpochRecord(self.epoch, metrics, counts, self.save, last)
-
-    def _flops_per_view(self) -> int:
-        config, shape = self.config, tuple(self.train.images.shape[1:])
-        return flops_per_view(config.encoder, shape, config.projection_dim).training
 
     def save(self) -> dict[str, Any]:
         """Everything that the next epoch depends on; safe for `torch.load(weights_only=True)`.
@@ -321,18 +337,10 @@ def _initial_model(config: TrainConfig, seed: int, channels: int, device: torch.
     return model.to(memory_format=torch.channels_last)
 
 
-def _loss_options(config: TrainConfig, labels: Tensor) -> dict[str, Any]:
+def _loss_options(
+    config: TrainConfig, labels: Tensor, options: Mapping[str, Any]
+) -> dict[str, Any]:
     """The keyword arguments that the configured loss takes, apart from the labels."""
     tau_plus = implied_tau_plus(labels) if config.tau_plus == "auto" else config.tau_plus
-    values = {
-        "temperature": config.temperature,
-        "tau_plus": tau_plus,
-        "beta": config.beta,
-        "alpha": config.alpha,
-        "margin": config.margin,
-        "aggregation": config.aggregation,
-        "false_negatives": config.false_negatives,
-        "floor": config.floor,
-    }
-    takes = accepted(config.loss)
-    return {name: value for name, value in values.items() if name in takes}
+    values = vars(config) | {"tau_plus": tau_plus} | dict(options)
+    return {name: values[name] for name in accepted(config.loss) if name in values}

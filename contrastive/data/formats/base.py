@@ -1,4 +1,4 @@
-"""What must a layout on disk offer so that the rest of the package can use it?"""
+"""The form of a layout on disk, and of what is read from it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ class Decoded:
     Attributes:
         classes: C names, in the order of the labels.
         splits: "train", and where the source has them "val", "test" and "unlabelled".
+        augmentation: "digits" or "natural"; None: the source's.
     """
 
     classes: tuple[str, ...]
     splits: dict[str, Stream]
+    augmentation: str | None = None
 
 
 @dataclass(frozen=True)
