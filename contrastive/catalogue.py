@@ -105,7 +105,7 @@ def unknown(group: str, name: Any, built_in: Collection[str]) -> PartError:
     names = [*built_in, *published(group)]
     near = nearest(name, names)
     hint = f"; did you mean {near!r}?" if near else ""
-    singular = group.removesuffix("s")
+    singular = {"losses": "loss"}.get(group, group.removesuffix("s"))
     return PartError(
         f"{singular} {name!r} is unknown; allowed: {', '.join([*names, OWN_FORM])}{hint}"
     )
@@ -136,6 +136,16 @@ def part(
         raise PartError(f"{reference} is no function but {type(found).__name__}")
     _imported[reference] = found
     return found
+
+
+def metric_name(evaluation: str) -> str:
+    """The metric that an evaluation records, after `val/` and `test/`.
+
+    Example:
+        >>> metric_name("my_metrics:rank_me"), metric_name("rank_me")
+        ('rank_me', 'rank_me')
+    """
+    return evaluation.rpartition(":")[2].rpartition(".")[2]
 
 
 def imported(reference: str) -> Any:

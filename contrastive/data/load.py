@@ -107,6 +107,11 @@ def train_images(entry: str | Path) -> int:
     return cache.read_meta(Path(entry))["files"]["train_images.npy"]["shape"][0]
 
 
+def image_shape(entry: str | Path) -> tuple[int, int, int]:
+    """(C, H, W) of the images of what `prepare` returned."""
+    return tuple(cache.read_meta(Path(entry))["files"]["train_images.npy"]["shape"][1:])
+
+
 def _ensure(
     name: str,
     path: str | Path | None,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from contrastive.augmentations import PIPELINES, draw_epoch
-from contrastive.catalogue import part
+from contrastive.catalogue import metric_name, part
 from contrastive.config import TrainConfig
 from contrastive.data import Dataset, Split
 from contrastive.encoders import SimCLR
@@ -134,16 +134,6 @@ class Evaluator:
                 for part in images.split(BATCH)
             ]
         return torch.cat(parts), labels
-
-
-def metric_name(evaluation: str) -> str:
-    """The metric that an evaluation records, after `val/` and `test/`.
-
-    Example:
-        >>> metric_name("my_metrics:rank_me"), metric_name("rank_me")
-        ('rank_me', 'rank_me')
-    """
-    return evaluation.rpartition(":")[2].rpartition(".")[2]
 
 
 def on_device(split: Split, device: torch.device) -> Split:
