@@ -234,7 +234,9 @@ def _checked(name: str, hint: Any, value: Any, *, text: bool) -> Any:
         adapter = TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False))
         return adapter.validate_python(value, strict=strict)
     except ValidationError as error:
-        said = " or ".join(dict.fromkeys(_allowed(e["msg"]) for e in error.errors(include_url=False)))
+        said = " or ".join(
+            dict.fromkeys(_allowed(e["msg"]) for e in error.errors(include_url=False))
+        )
         raise SettingsError(f"{name} is {value!r}", (name,), said) from None
 
 
@@ -263,13 +265,13 @@ def try_loss(name: str, options: Mapping[str, Any], training: Mapping[str, Any])
     import torch
 
     function = part("losses", name)
-    views = torch.randn(2, 4, 8, requires_grad=True)
     shared = vars(TrainConfig()) | {n: v for n, v in training.items() if n in SETTINGS}
     if shared["tau_plus"] == "auto":
         shared["tau_plus"] = TrainConfig.tau_plus
     values = shared | options | {"labels": torch.arange(4) % 2}
     given = {n: values[n] for n in keywords(function, name) if n in values}
     with _trying(name, function, "2 views of 4 images, (2, 4, 8)", "loss"):
+        views = torch.randn(2, 4, 8, requires_grad=True)
         loss = function(views, **given)
         _require(
             isinstance(loss, torch.Tensor) and loss.ndim == 0 and loss.is_floating_point(),
@@ -294,9 +296,9 @@ def try_encoder(name: str, shape: tuple[int, int, int]) -> None:
 
     from contrastive.encoders import SimCLR, encoder_named
 
-    images = torch.rand(2, *shape).contiguous(memory_format=torch.channels_last)
     what = f"2 images {shape}, channels last in memory"
     with _trying(name, encoder_named(name), what, "encoder"):
+        images = torch.rand(2, *shape).contiguous(memory_format=torch.channels_last)
         model = SimCLR(name, shape[0], 8).to(memory_format=torch.channels_last)
         width, found = model.projection_head[0].in_features, model.backbone(images)
         _require(
