@@ -201,7 +201,7 @@ def _check_alike(options: Mapping[str, Mapping[str, Option]]) -> None:
     for loss, own in options.items():
         for name, option in own.items():
             other, hint = seen.setdefault(name, (loss, option.hint))
-            if option.hint != hint:
+            if repr(option.hint) != repr(hint):  # pydantic's Field(gt=0) does not equal another
                 raise PartError(
                     f"{loss}: its option {name} has another type or other bounds than that of "
                     f"{other}; allowed: the same for both, or another name"
@@ -234,10 +234,9 @@ def _checked(name: str, hint: Any, value: Any, *, text: bool) -> Any:
         adapter = TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False))
         return adapter.validate_python(value, strict=strict)
     except ValidationError as error:
-        said = " or ".join(
-            dict.fromkeys(_allowed(e["msg"]) for e in error.errors(include_url=False))
-        )
-        raise SettingsError(f"{name} is {value!r}", (name,), said) from None
+        messages = [_allowed(e["msg"]) for e in error.errors(include_url=False)]
+        allowed = " or ".join(dict.fromkeys(messages))
+        raise SettingsError(f"{name} is {value!r}", (name,), allowed) from None
 
 
 def _allowed(message: str) -> str:
