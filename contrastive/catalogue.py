@@ -18,7 +18,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any, NamedTuple, get_type_hints
 
-from contrastive.messages import first_line, nearest, told_with_place
+from contrastive.messages import first_line, nearest, with_place
 
 _POSITIVES = ("temperature", "labels", "aggregation", "false_negatives")
 
@@ -165,9 +165,7 @@ def imported(reference: str) -> Any:
             ) from error
         raise PartError(f"{reference}: importing it fails: {first_line(error)}") from error
     except Exception as error:  # whatever the user's module raises
-        raise PartError(f"{reference}: importing it fails: {told_with_place(error, None)}") from (
-            error
-        )
+        raise PartError(f"{reference}: importing it fails: {with_place(error, None)}") from error
     found = module
     for step in attribute.split("."):
         if not hasattr(found, step):

@@ -47,7 +47,7 @@ def conflict(settings: Mapping[str, Any]) -> str:
     """What is wrong with `epochs` and `budget` in settings as they were written, or nothing.
 
     Args:
-        settings: of `TrainConfig`, only those that somebody wrote.
+        settings: of `TrainConfig`, only those that were written.
     """
     budget, epochs = settings.get("budget"), "epochs" in settings
     if not isinstance(budget, Mapping):

@@ -29,7 +29,7 @@ def first_line(error: BaseException | str) -> str:
     return text.splitlines()[0]
 
 
-def told_with_place(error: BaseException, file: str | None) -> str:
+def with_place(error: BaseException, file: str | None) -> str:
     """`TypeError: unexpected argument (my_losses.py:12)`: what went wrong, and where.
 
     Args:

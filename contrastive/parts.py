@@ -24,7 +24,7 @@ from contrastive.catalogue import (
 )
 from contrastive.config import SETTINGS, TrainConfig
 from contrastive.data import DATASETS
-from contrastive.messages import first_line, told_with_place
+from contrastive.messages import first_line, with_place
 
 # Setting, group and built-in names of each kind of part that is named alone.
 _SINGLE = (
@@ -352,8 +352,8 @@ def _trying(name: str, function: Any, what: str, setting: str) -> Iterator[None]
         raise fault from None
     except Exception as error:
         code = getattr(inspect.unwrap(function), "__code__", None)
-        told = told_with_place(error, getattr(code, "co_filename", None))
-        fault = PartError(f"{name} fails on {what}: {told}")
+        text = with_place(error, getattr(code, "co_filename", None))
+        fault = PartError(f"{name} fails on {what}: {text}")
         fault.settings = (setting,)  # type: ignore[attr-defined]
         raise fault from error
 

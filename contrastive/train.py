@@ -194,7 +194,7 @@ def _line(epoch: int, metrics: dict[str, float]) -> str:
 
 
 def _command() -> int:
-    """`main`, ended without a word where the reader of its output leaves, as `head -1` does."""
+    """`main`, ended silently where the reader of its output closes it, as `head -1` does."""
     try:
         try:
             return main()

@@ -93,8 +93,8 @@ class Contrastive:
     Attributes:
         parts: the user's own, see `extended`.
 
-    Settings are mappings by name. Those given to `complete` hold only what somebody wrote or the
-    search drew; the other methods take these or what `complete` returned. Each method raises
+    Settings are mappings by name. Those given to `complete` hold only what was written or what
+    the search drew; the other methods take these or what `complete` returned. Each method raises
     ValueError for impossible settings, with the attributes of `SettingsError`.
     """
 

@@ -1,4 +1,4 @@
-"""Which images does a training see, and which judge it?"""
+"""The data: the images that a training sees, and those that judge it."""
 
 from contrastive.data.load import image_shape, load_dataset, load_prepared, prepare, train_images
 from contrastive.data.priors import implied_tau_plus

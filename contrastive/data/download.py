@@ -1,4 +1,4 @@
-"""How are the published datasets fetched without keeping an offline user waiting?
+"""The download of published datasets, with a bounded wait for an offline user.
 
 torchvision knows the addresses and checks what it fetched; this module bounds the wait and turns
 its many exceptions into one.
@@ -30,7 +30,7 @@ def into(folder: Path, fetch: Callable[[Path], None], *, there: Callable[[], boo
     """Fetch beside `folder` and move what came into it when it is whole.
 
     Args:
-        folder: where the dataset shall lie.
+        folder: where the dataset is to lie.
         fetch: downloads and unpacks into the folder that it is given.
         there: whether the dataset is in `folder`; processes that ask at once wait for the
             first, and find it there.
@@ -98,7 +98,7 @@ def _torchvision(name: str, folder: Path, **options: Any) -> None:
 def _unreachable(address: str) -> str | None:
     """Why `address` does not answer, None when it does.
 
-    A thread of its own: a name lookup has no timeout and can outlast any patience.
+    Asked in a separate thread, since a name lookup has no timeout.
     """
     outcome: list[str | None] = [f"no answer within {PROBE_S:.0f} s"]
 

@@ -206,7 +206,7 @@ def _write_choice(folder: Path, source: Path, choice: Choice) -> dict[str, Any]:
                 cache.share(source / name, folder / name)
         else:
             cache.write_stream(folder, split, _picked(images, labels, positions))
-    return {**{key: about[key] for key in ("name", "classes", "augmentation")}, **_told(choice)}
+    return {**{key: about[key] for key in ("name", "classes", "augmentation")}, **_facts(choice)}
 
 
 def _picked(images: np.ndarray, labels: np.ndarray, positions: np.ndarray) -> Stream:
@@ -214,7 +214,7 @@ def _picked(images: np.ndarray, labels: np.ndarray, positions: np.ndarray) -> St
     return Stream(len(positions), ((images[part], labels[part]) for part in parts))
 
 
-def _told(choice: Choice) -> dict[str, Any]:
+def _facts(choice: Choice) -> dict[str, Any]:
     return {
         "split_seed": choice.split_seed,
         "train_limit": choice.train_limit,

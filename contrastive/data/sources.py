@@ -123,7 +123,7 @@ def find(name: str, path: str | Path | None, *, download: bool) -> Found:
     if path is not None:
         failure = ""
     elif source.download is None:
-        failure = "it has no download: it is yours"
+        failure = "there is no download: the files are your own"
     elif download:
         try:
             there = partial(_is_there, source, places)

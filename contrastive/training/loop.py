@@ -50,13 +50,13 @@ class EpochRecord:
     """What one epoch left behind; epoch 0 is the untrained encoder.
 
     Attributes:
-        epoch: 0 to the last one, which `extent` tells beforehand; the last may be cut short.
+        epoch: 0 to the last one, which `extent` gives beforehand; the last may be cut short.
         metrics: floats by name: `train/loss` in nats, `val/knn_top1` in [0, 1], `test/…` in the
             last record if the test split was asked for; and what has been spent so far: `seconds`
             of training and evaluation, `views` seen in training, and the encoder's `flops` on
             them, forward and backward.
         counts: whole-number counts of those metrics that are accuracies.
-        state: gives what `train(..., state=...)` needs to go on after this epoch.
+        state: gives what `train(..., state=...)` needs to continue after this epoch.
         last: whether the training ends with this epoch.
     """
 
@@ -86,7 +86,7 @@ def train(
         config: the settings.
         seed: of weights, order and draws.
         dataset: loaded from `config` if not given.
-        state: of an earlier record's `state()`; training goes on after that epoch, exactly.
+        state: of an earlier record's `state()`; training continues exactly after that epoch.
         read_test: read the test split, once, after the last epoch.
         device: the first GPU if there is one, else the CPU.
         options: of a loss of the user's own, by name; without one its default applies.
@@ -312,7 +312,7 @@ class _Training:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `save` gave."""
+        """Continue from what `save` gave."""
         expected = {"version": STATE_VERSION, "seed": self.seed, "loss": self.config.loss}
         found = {key: state.get(key) for key in expected}
         if found != expected:

@@ -90,7 +90,7 @@ def check_published(file: Path, md5: str) -> None:
     """Compare a file of published size with its published checksum, as torchvision does.
 
     Call it only for files that hold as many images as the published ones: a user's own subset
-    in the same layout is welcome and has no published checksum.
+    in the same layout is accepted and has no published checksum.
 
     Raises:
         DataError: the checksums differ.

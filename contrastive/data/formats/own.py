@@ -17,7 +17,7 @@ import numpy as np
 
 from contrastive.data.formats.base import Decoded, Format, whole
 from contrastive.data.types import DataError
-from contrastive.messages import nearest, told_with_place
+from contrastive.messages import nearest, with_place
 
 SPLITS = ("train", "val", "test", "unlabelled")
 KEYS = (*SPLITS, "classes", "augmentation")
@@ -45,7 +45,7 @@ def loaded(name: str, function: Callable[[], Any]) -> tuple[Format, str]:
         returned = function()
     except Exception as error:  # whatever the user's function raises
         file = getattr(getattr(function, "__code__", None), "co_filename", None)
-        raise DataError(f"dataset {name} fails: {told_with_place(error, file)}") from error
+        raise DataError(f"dataset {name} fails: {with_place(error, file)}") from error
     if not isinstance(returned, Mapping) or "train" not in returned:
         raise _fault(name, f"returned {type(returned).__name__} without a split train")
     for key in returned:
