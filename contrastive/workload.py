@@ -19,10 +19,18 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from pydantic import ValidationError
 
-from contrastive.catalogue import LOSS_OPTIONS, PartError, accepted
+from contrastive.catalogue import LOSS_OPTIONS, PartError, accepted, part
 from contrastive.config import SETTINGS, TrainConfig, conflict, selection
 from contrastive.config import settings as plain
-from contrastive.data import DataError, image_shape, load_prepared, prepare, train_images
+from contrastive.data import (
+    DATASETS,
+    DataError,
+    Dataset,
+    image_shape,
+    load_prepared,
+    prepare,
+    train_images,
+)
 from contrastive.parts import (
     OwnParts,
     SettingsError,
@@ -308,20 +316,20 @@ class Contrastive:
             # Some CPU kernels are exact only when asked to be; on GPUs it would cost speed, and
             # results are not promised to the last bit there.
             torch.use_deterministic_algorithms(True, warn_only=True)
+        elif torch.cuda.is_initialized():
+            torch.cuda.reset_peak_memory_stats()  # of the training before in this process
         settings = dict(settings)
         options = {n: v for n, v in settings.items() if n not in SETTINGS}  # of an own loss
         config = TrainConfig(**{n: v for n, v in settings.items() if n in SETTINGS})
         state, records = _load_state(run, settings)
         for record in records:
             _report(run, record)
-        # On another node the driver's cache may be missing: then the data are looked for there.
-        here = bool(run.prepared) and Path(run.prepared).is_dir()
         saved = time.monotonic()
         try:
             for epoch in train(
                 config,
                 run.seed,
-                dataset=load_prepared(run.prepared) if here else None,
+                dataset=_dataset(config, run.prepared),
                 state=state,
                 read_test=run.read_test,
                 device=run.device,
@@ -355,12 +363,32 @@ def _config(settings: Mapping[str, Any]) -> TrainConfig:
 
 def _prepared(config: TrainConfig) -> str:
     with _about("dataset_path", "dataset"):
-        return _prepared_once(**selection(config))
+        own = None if config.dataset in DATASETS else part("datasets", config.dataset, DATASETS)
+        return _prepared_once(own, **selection(config))
 
 
 @cache  # a study has many configurations and few datasets
-def _prepared_once(**chosen: Any) -> str:
+def _prepared_once(own: Callable[[], Any] | None, **chosen: Any) -> str:
+    """The prepared folder; `own` tells functions apart that have had the same name."""
     return str(prepare(**chosen))
+
+
+def _dataset(config: TrainConfig, prepared: str) -> Dataset | None:
+    """What the driver prepared; None on a node without it, where the images are looked for.
+
+    Raises:
+        DataError: a function of the user's returns other images on this node.
+    """
+    if not prepared:
+        return None
+    if Path(prepared).is_dir():
+        return load_prepared(prepared)
+    if config.dataset not in DATASETS and Path(_prepared(config)).name != Path(prepared).name:
+        raise DataError(
+            f"dataset {config.dataset}: on this node its function returns other images than where "
+            "the study was started\n  try: the same files and the same seed on every node"
+        )
+    return None
 
 
 @contextlib.contextmanager

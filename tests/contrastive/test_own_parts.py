@@ -350,6 +350,13 @@ def test_a_study_trains_on_an_own_dataset(folder):
     found = Run(folder, prepared=workload.prepare(settings))
     workload.train(found, workload.complete(settings))
     assert found.told[-1][2]["test/knn_top1"][1] == 12
+    entry = Path(found.prepared)
+    moved = Run(folder, prepared=str(folder / "of another node" / entry.name))
+    workload.train(moved, workload.complete(settings))
+    assert moved.figures == found.figures
+    other = Run(folder, prepared=str(folder / "of another node" / "own_data.load-0123-seed0"))
+    with pytest.raises(DataError, match="returns other images than where the study was started"):
+        workload.train(other, workload.complete(settings))
 
 
 images, labels = np.zeros((12, 8, 8), np.uint8), np.arange(12) % 3
