@@ -127,7 +127,7 @@ def own_parts(trainings: Sequence[Mapping[str, Any]], load: Load | None) -> OwnP
     for training in trainings:
         for setting, group, built_in in _SINGLE:
             name = training.get(setting)
-            if name in found[setting] or not known(group, name, ()):
+            if not known(group, name, ()) or name in found[setting]:
                 continue
             if name not in built_in:
                 with _about(setting):
@@ -137,7 +137,7 @@ def own_parts(trainings: Sequence[Mapping[str, Any]], load: Load | None) -> OwnP
                 found[setting][name] = training
         named = training.get("evaluations")
         for name in named if isinstance(named, list | tuple) else ():
-            if name not in evaluations and known("evaluations", name, ()):
+            if known("evaluations", name, ()) and name not in evaluations:
                 with _about("evaluations"):
                     evaluations[name] = part("evaluations", name, load=load)
     with _about("loss"):

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -98,12 +98,18 @@ METRICS: dict[str, dict[str, str]] = {
 class Contrastive:
     """The workload; `WORKLOAD` is the one without parts of the user's own.
 
-    Attributes:
-        parts: the user's own, see `extended`.
-
     Settings are mappings by name. Those given to `complete` hold only what was written or what
     the search drew; the other methods take these or what `complete` returned. Each method raises
     ValueError for impossible settings, with the attributes of `SettingsError`.
+
+    Attributes:
+        parts: the user's own, see `extended`.
+
+    Example:
+        >>> WORKLOAD.length({"dataset": "digits", "epochs": 3}, data=False)
+        (3, 3)
+        >>> WORKLOAD.applies("beta", {"loss": "contrastive"})
+        False
     """
 
     parts: OwnParts = field(default_factory=OwnParts)
@@ -119,19 +125,19 @@ class Contrastive:
     environment = ("CONTRASTIVE_CACHE", "CONTRASTIVE_DATA")
     packages = ("contrastive",)
 
-    @property
+    @cached_property
     def hints(self) -> Mapping[str, Any]:
         """Type of each setting, with its bounds."""
         found = get_type_hints(TrainConfig, include_extras=True)
         return {name: found[name] for name in SETTINGS} | self.parts.hints
 
-    @property
+    @cached_property
     def defaults(self) -> Mapping[str, Any]:
         """Default of each setting that has one."""
         config = TrainConfig()
         return {name: getattr(config, name) for name in SETTINGS} | self.parts.defaults
 
-    @property
+    @cached_property
     def metrics(self) -> Mapping[str, Mapping[str, str]]:
         """Every metric that a training may record: which way is better, and its unit."""
         return METRICS | dict(self.parts.metrics)
@@ -191,8 +197,8 @@ class Contrastive:
     def applies(self, name: str, settings: Mapping[str, Any]) -> bool:
         """Whether the setting counts: an option of another loss does not."""
         loss = settings.get("loss", TrainConfig.loss)
-        if not (loss in LOSS_OPTIONS or loss in self.parts.options):
-            return True
+        if not isinstance(loss, str) or loss not in {*LOSS_OPTIONS, *self.parts.options}:
+            return True  # an unknown loss is refused elsewhere
         optional = set(self.parts.hints).union(*LOSS_OPTIONS.values())
         return name not in optional or name in accepted(loss)
 

@@ -428,6 +428,11 @@ def test_a_package_publishes_short_names_by_entry_points(folder, monkeypatch):
         catalogue.published.cache_clear()
 
 
+def test_settings_of_any_type_are_looked_at_without_harm():
+    rough = {"loss": ["a"], "encoder": 3, "dataset": None, "evaluations": [["x"], 4, "rank"]}
+    assert extended(rough, {"evaluations": "own:rank"}).hints == WORKLOAD.hints
+
+
 def test_an_unknown_name_lists_the_form_of_own_parts():
     with pytest.raises(ValueError, match="or 'module:function'") as refused:
         WORKLOAD.complete({"loss": "debiased_pso"})
