@@ -127,14 +127,13 @@ def own_parts(trainings: Sequence[Mapping[str, Any]], load: Load | None) -> OwnP
     for training in trainings:
         for setting, group, built_in in _SINGLE:
             name = training.get(setting)
-            if not known(group, name, ()) or name in found[setting]:
+            if name in built_in or not known(group, name, ()) or name in found[setting]:
                 continue
-            if name not in built_in:
-                with _about(setting):
-                    function = part(group, name, built_in, load)
-                    if setting == "loss":
-                        options[name] = _own_options(name, function)
-                found[setting][name] = training
+            with _about(setting):
+                function = part(group, name, built_in, load)
+                if setting == "loss":
+                    options[name] = _own_options(name, function)
+            found[setting][name] = training
         named = training.get("evaluations")
         for name in named if isinstance(named, list | tuple) else ():
             if known("evaluations", name, ()) and name not in evaluations:

@@ -261,7 +261,10 @@ class Contrastive:
         length = extent(config, len(data.train))
         few = min(length.steps, TIMED_BATCHES)
         try:
-            timed = replace(config, train_limit=few * config.batch_size)
+            # Epoch 1 warms up, epoch 2 only trains, epoch 3 trains and evaluates.
+            timed = replace(
+                config, train_limit=few * config.batch_size, epochs=3, budget=None, eval_every=4
+            )
             options = self.parts.options_of(config.loss, settings)
             per_batch, per_image = _measured(timed, tuple(options.items()))
         except Diverged as error:
@@ -410,18 +413,16 @@ def _about(*names: str) -> Any:
 
 @cache
 def _measured(config: TrainConfig, options: tuple[tuple[str, Any], ...]) -> tuple[float, float]:
-    """Seconds of a training batch, and of an image in an evaluation."""
+    """Seconds of a training batch, and of an image in an evaluation, by three epochs."""
     from contrastive.training.loop import dataset_of, train
 
-    # Epoch 1 warms up, epoch 2 only trains, epoch 3 trains and evaluates.
-    timed = replace(config, epochs=3, budget=None, eval_every=4)
-    data = dataset_of(timed)
-    records = train(timed, 0, read_test=False, options=dict(options))
+    data = dataset_of(config)
+    records = train(config, 0, read_test=False, options=dict(options))
     seconds = [record.metrics["seconds"] for record in records]
     training = seconds[2] - seconds[1]
     evaluation = max(0.0, seconds[3] - seconds[2] - training)
     images = len(data.train) + len(data.val)
-    return training / batches(timed, len(data.train)), evaluation / images
+    return training / batches(config, len(data.train)), evaluation / images
 
 
 def _message(traceback: str) -> str:
