@@ -1,9 +1,9 @@
-"""How far is a finite batch from the loss it estimates, and do the published bounds say so?
+"""The distance of a finite batch's loss from its limit, beside the bounds that papers publish.
 
-The papers bound that distance by C·N^{-1/2}. Here are their bounds, as printed and with the slips
-of their proofs mended, beside the true error on data where every expectation is known: clusters of
-von Mises-Fisher distributions on the sphere S², for which E exp(xᵀz) has a closed form. As in the
-papers, t = 1. What comes out is told in `docs/losses.md`.
+The papers bound that distance by C·N^{-1/2}. Here are their bounds, as printed and with the errors
+of their proofs corrected, beside the true error on data where every expectation is known: clusters
+of von Mises-Fisher distributions on the sphere S², for which E exp(xᵀz) has a closed form. As in
+the papers, t = 1. `docs/losses.md` describes the results.
 
     python -m contrastive.bounds --figure bounds.png      # a minute on one core
 """

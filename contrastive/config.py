@@ -1,21 +1,84 @@
-"""What fully describes one training, apart from its seed?"""
+"""The settings of one training: everything that describes it apart from its seed."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
+from pydantic_core import PydanticCustomError
 
-from contrastive.budget import Budget
-from contrastive.catalogue import ENCODER_NAMES, LOSS_OPTIONS
+from contrastive.catalogue import ENCODER_NAMES, LOSS_OPTIONS, OWN_FORM, known, published
 from contrastive.data import DATASETS
 
+BUDGETS = ("epochs", "views", "seconds")
+ALLOWED = "one of {epochs: N}, {views: N} and {seconds: S}, N whole numbers, all above 0"
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
+class Budget:
+    """What one training may spend, in one of three units.
+
+    Attributes:
+        epochs: passes over the training split.
+        views: images that the encoder sees, M + 1 for each image of a batch. The training ends
+            with the step that reaches them, so arms of different M spend the same.
+        seconds: of training on the device; evaluations are not counted. Not reproducible: another
+            machine, or a busier one, gets further.
+
+    Raises:
+        pydantic.ValidationError: none or several of them, or one out of range.
+    """
+
+    epochs: Annotated[int, Field(ge=1, strict=True)] | None = None
+    views: Annotated[int, Field(ge=1, strict=True)] | None = None
+    seconds: Annotated[float, Field(gt=0, strict=True)] | None = None
+
+    @model_validator(mode="after")
+    def _one_unit(self) -> Budget:
+        if sum(getattr(self, unit) is not None for unit in BUDGETS) != 1:
+            raise ValueError(f"a budget is {ALLOWED}")
+        return self
+
+
+def conflict(settings: Mapping[str, Any]) -> str:
+    """What is wrong with `epochs` and `budget` in settings as they were written, or nothing.
+
+    Args:
+        settings: of `TrainConfig`, only those that were written.
+    """
+    budget, epochs = settings.get("budget"), "epochs" in settings
+    if not isinstance(budget, Mapping):
+        return ""
+    if "seconds" in budget and not epochs:
+        return "a budget of seconds needs epochs too, as the limit that a fast machine may reach"
+    if "seconds" not in budget and epochs:
+        return f"a budget of {', '.join(budget)} says how long to train, and epochs says it again"
+    return ""
+
+
+def _name_of(group: str, built_in: Collection[str]) -> BeforeValidator:
+    """Admits the names of built-in and published parts, and `module:function`."""
+
+    def check(name: Any) -> Any:
+        if known(group, name, built_in):
+            return name
+        names = ", ".join(map(repr, [*built_in, *published(group)]))
+        expected = f"{names} or {OWN_FORM!r}" if names else repr(OWN_FORM)
+        raise PydanticCustomError(
+            "literal_error", "Input should be {expected}", {"expected": expected}
+        )
+
+    return BeforeValidator(check)
+
+
 Probability = Annotated[float, Field(ge=0, le=1)]
-DatasetName = Literal[tuple(DATASETS)]  # type: ignore[valid-type]
-EncoderName = Literal[ENCODER_NAMES]  # type: ignore[valid-type]
-LossName = Literal[tuple(LOSS_OPTIONS)]  # type: ignore[valid-type]
+DatasetName = Annotated[str, _name_of("datasets", DATASETS)]
+EncoderName = Annotated[str, _name_of("encoders", ENCODER_NAMES)]
+LossName = Annotated[str, _name_of("losses", LOSS_OPTIONS)]
+EvaluationName = Annotated[str, _name_of("evaluations", ())]
 
 
 def _word(value: Any) -> Any:
@@ -70,6 +133,7 @@ class TrainConfig:
 
     eval_every: Annotated[int, Field(ge=1)] = 1  # epochs between evaluations on validation
     knn_neighbours: Annotated[int, Field(ge=1)] | None = None  # None: see evaluation.neighbours
+    evaluations: tuple[EvaluationName, ...] = ()  # functions of the user's own, beside the others
     precision: Literal["auto", "float32", "bfloat16"] = (
         "auto"  # auto: bfloat16 on GPUs that have it
     )
@@ -95,11 +159,13 @@ SETTINGS: tuple[str, ...] = tuple(f.name for f in fields(TrainConfig))
 
 
 def settings(config: TrainConfig) -> dict[str, Any]:
-    """Every setting of `config` by name, ready for JSON."""
+    """Every setting of `config` by name, ready for JSON; `evaluations` only where there are any."""
     values = asdict(config)
     if config.budget is not None:
         values["budget"] = {k: v for k, v in values["budget"].items() if v is not None}
-    return values
+    # Left out where empty: configurations that were stored before it existed stay the same.
+    evaluations = list(values.pop("evaluations"))
+    return values | ({"evaluations": evaluations} if evaluations else {})
 
 
 def selection(config: TrainConfig) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How does the host look at tensors, and make them, without waiting for a GPU?"""
+"""Tensors read and made without making the host wait for a GPU."""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""Which networks turn images into representations h and embeddings z?"""
+"""The encoders, which turn images into representations h and embeddings z."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from contrastive.catalogue import ENCODER_NAMES, PartError, part
 
 
 def small_cnn(channels: int) -> tuple[nn.Module, int]:
@@ -62,6 +65,28 @@ ENCODERS: dict[str, Callable[[int], tuple[nn.Module, int]]] = {
 }
 
 
+def encoder_named(name: str) -> Callable[[int], tuple[nn.Module, int]]:
+    """The encoder's function, channels -> (backbone, width): built in, published or the user's own.
+
+    Raises:
+        PartError: unknown, or its import fails.
+    """
+    return ENCODERS[name] if name in ENCODERS else part("encoders", name, ENCODER_NAMES)
+
+
+def _built(name: str, channels: int) -> tuple[nn.Module, int]:
+    found: Any = encoder_named(name)(channels)
+    if name in ENCODERS:
+        return found
+    pair = isinstance(found, tuple) and len(found) == 2
+    if not (pair and isinstance(found[0], nn.Module) and isinstance(found[1], int)):
+        raise PartError(
+            f"{name} returned {type(found).__name__}; allowed: (module, width), a torch.nn.Module "
+            "that turns images (B, C, H, W) into (B, width), and that number"
+        )
+    return found
+
+
 class SimCLR(nn.Module):
     """A backbone and SimCLR's projection head (width -> width -> projection_dim).
 
@@ -71,7 +96,7 @@ class SimCLR(nn.Module):
 
     def __init__(self, encoder: str, channels: int, projection_dim: int) -> None:
         super().__init__()
-        self.backbone, width = ENCODERS[encoder](channels)
+        self.backbone, width = _built(encoder, channels)
         self.projection_head = nn.Sequential(
             nn.Linear(width, width, bias=False),
             nn.BatchNorm1d(width),

@@ -1,4 +1,4 @@
-"""Which random numbers does a seed give to each purpose of a training?"""
+"""The seeds of a training: one stream of random numbers for each purpose."""
 
 from __future__ import annotations
 

@@ -1,29 +1,30 @@
-"""How good is one training? `python -m contrastive.train --loss debiased_pos --dataset cifar10`
+"""The command for one training: `python -m contrastive.train --loss debiased_pos --dataset cifar10`
 
-One run without Ray and MLflow: a line per epoch, then the figures on the test split.
+Runs without Ray and MLflow: a line per epoch, then the figures on the test split. A loss of your
+own is `--loss my_losses:barlow --lambda_ 0.005`, its module in the working directory or installed.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
 from pydantic import ValidationError
 
-from contrastive.budget import BUDGETS, Budget, conflict
-from contrastive.catalogue import LOSS_OPTIONS, accepted
-from contrastive.config import TrainConfig
+from contrastive.catalogue import LOSS_OPTIONS, PartError, accepted, imported
+from contrastive.config import BUDGETS, SETTINGS, Budget, TrainConfig, conflict
 from contrastive.data import DataError
+from contrastive.messages import first_line, nearest
+from contrastive.parts import SettingsError
 from contrastive.training.compiled import CompileError
 from contrastive.training.loop import Diverged, train
+from contrastive.workload import WORKLOAD, Contrastive
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell says of any command that ended this way
@@ -31,31 +32,36 @@ PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell says of any command that ended 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    args = vars(_parser().parse_args(argv))
+    try:
+        workload = _with_own_parts(argv)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return WRONG_INPUT
+    args = vars(_parser(workload).parse_args(argv))
     seed, device, out = args.pop("seed"), args.pop("device"), args.pop("out")
     given = {name: value for name, value in args.items() if value is not None}
     try:
         given |= _budget(given)
-        config = TrainConfig(**given)
-    except _Refused as refused:
-        print(refused, file=sys.stderr)
+        config = TrainConfig(**{n: v for n, v in given.items() if n in SETTINGS})
+        options = workload.parts.options_of(config.loss, given, text=True)
+    except (_Refused, SettingsError) as refused:
+        allowed = f"; allowed: {refused.allowed}" if getattr(refused, "allowed", "") else ""
+        print(f"{refused}{allowed}", file=sys.stderr)
         return WRONG_INPUT
     except ValidationError as error:
         print("\n".join(_faults(error)), file=sys.stderr)
         return WRONG_INPUT
-    faults = [*_without_effect(config.loss, given), *_place_faults(out, device)]
+    faults = [*_without_effect(workload, config.loss, given), *_place_faults(out, device)]
     if faults:
         print("\n".join(faults), file=sys.stderr)
         return WRONG_INPUT
     records: list[dict[str, Any]] = []
     try:
-        for record in train(config, seed, device=device):
+        workload.try_parts()
+        for record in train(config, seed, device=device, options=options):
             records.append({"epoch": record.epoch, **record.metrics})
             print(_line(record.epoch, record.metrics), flush=True)
-    except DataError as error:
-        print(error, file=sys.stderr)
-        return WRONG_INPUT
-    except CompileError as error:
+    except (DataError, PartError, CompileError) as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
     except Diverged as diverged:
@@ -66,6 +72,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if out:
         out.write_text(json.dumps(records, indent=1) + "\n")
     return DONE
+
+
+def _with_own_parts(argv: Sequence[str] | None) -> Contrastive:
+    """The workload with the own parts that the command names: their options are options of it."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in ("dataset", "encoder", "loss"):
+        parser.add_argument(f"--{name}", default=argparse.SUPPRESS)
+    parser.add_argument("--evaluations", nargs="+", default=[])
+    named, _ = parser.parse_known_args(argv)
+    return WORKLOAD.extended([vars(named)], imported)
 
 
 class _Refused(ValueError):
@@ -85,10 +103,10 @@ def _budget(given: dict[str, Any]) -> dict[str, Any]:
         budget = {unit: float(amount) if unit == "seconds" else int(amount)}
         Budget(**budget)
     except (ValueError, TypeError):
-        near = difflib.get_close_matches(unit, BUDGETS, n=1)
+        near = nearest(unit, BUDGETS)
         raise _Refused(
             f"--budget {given['budget']} is no budget; allowed: epochs=N, views=N or seconds=S, "
-            f"N whole numbers, all above 0; try: --budget {near[0] if near else 'views'}=600"
+            f"N whole numbers, all above 0; try: --budget {near or 'views'}=600"
         ) from None
     fault = conflict({"budget": budget} | {k: v for k, v in given.items() if k == "epochs"})
     if fault:
@@ -103,11 +121,9 @@ _WAY_OUT = {
 }
 
 
-def _without_effect(loss: str, given: Iterable[str]) -> Iterator[str]:
-    """Options that the loss does not take: ignoring them would let the user believe in them."""
-    options = set().union(*LOSS_OPTIONS.values())
-    takes = accepted(loss)
-    for name in (name for name in given if name in options and name not in takes):
+def _without_effect(workload: Contrastive, loss: str, given: Iterable[str]) -> Iterator[str]:
+    """Options that the loss does not take: ignoring them would suggest that they had an effect."""
+    for name in (name for name in given if not workload.applies(name, {"loss": loss})):
         takers = ", ".join(other for other in LOSS_OPTIONS if name in accepted(other))
         yield f"--{name.replace('_', '-')}: the loss {loss} does not take it; allowed with {takers}"
 
@@ -119,27 +135,29 @@ def _place_faults(out: Path | None, device: str | None) -> Iterator[str]:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        yield f"--device {device}: {reason}; allowed: cpu, cuda with a GPU, cuda:1, …"
+        yield f"--device {device}: {first_line(error)}; allowed: cpu, cuda with a GPU, cuda:1, …"
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(workload: Contrastive) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m contrastive.train",
         description="Train one encoder and evaluate it; without Ray or MLflow.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    defaults = TrainConfig()
-    special = {"budget": "epochs=N, views=N or seconds=S, instead of --epochs"}
-    for field in fields(TrainConfig):
-        option = f"--{field.name.replace('_', '-')}"
+    defaults = workload.defaults
+    special = {
+        "budget": "epochs=N, views=N or seconds=S, instead of --epochs",
+        "evaluations": "functions module:function of representations and labels",
+    }
+    for name in workload.hints:
         # The values are checked, all at once, by TrainConfig; here they stay text.
         parser.add_argument(
-            option,
-            f"--{field.name}",
-            dest=field.name,
+            f"--{name.replace('_', '-')}",
+            f"--{name}",
+            dest=name,
             metavar="X",
-            help=special.get(field.name, f"default: {getattr(defaults, field.name)}"),
+            nargs="+" if name == "evaluations" else None,
+            help=special.get(name, f"default: {defaults.get(name)}"),
             default=argparse.SUPPRESS,
         )
     parser.add_argument("--seed", type=int, default=1, help="of weights, order and draws")
@@ -163,8 +181,8 @@ def _faults(error: ValidationError) -> list[str]:
         value = found[0]["input"]
         expected = found[0].get("ctx", {}).get("expected", "")
         known = [part.strip("'") for part in expected.replace(" or ", ", ").split(", ")]
-        close = difflib.get_close_matches(str(value), known, n=1)
-        hint = f"; try: --{name.replace('_', '-')} {close[0]}" if close else ""
+        close = nearest(value, known)
+        hint = f"; try: --{name.replace('_', '-')} {close}" if close else ""
         lines.append(f"--{name.replace('_', '-')} {value}: {said}{hint}")
     return lines
 
@@ -176,7 +194,7 @@ def _line(epoch: int, metrics: dict[str, float]) -> str:
 
 
 def _command() -> int:
-    """`main`, ended without a word where the reader of its output leaves, as `head -1` does."""
+    """`main`, ended silently where the reader of its output closes it, as `head -1` does."""
     try:
         try:
             return main()

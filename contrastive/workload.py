@@ -7,23 +7,39 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from pydantic import ValidationError
 
-from contrastive.budget import ALLOWED, BUDGETS, conflict
-from contrastive.catalogue import LOSS_OPTIONS, accepted
-from contrastive.config import SETTINGS, TrainConfig, selection, settings
-from contrastive.data import DataError, load_prepared, prepare, train_images
+from contrastive.catalogue import LOSS_OPTIONS, PartError, accepted, part
+from contrastive.config import ALLOWED, BUDGETS, SETTINGS, TrainConfig, conflict, selection
+from contrastive.config import settings as plain
+from contrastive.data import (
+    DATASETS,
+    DataError,
+    Dataset,
+    image_shape,
+    load_prepared,
+    prepare,
+    train_images,
+)
+from contrastive.messages import nearest
+from contrastive.parts import (
+    OwnParts,
+    SettingsError,
+    own_parts,
+    try_encoder,
+    try_evaluation,
+    try_loss,
+)
 from contrastive.training.length import batches, extent, views_per_step
 
 if TYPE_CHECKING:
@@ -34,7 +50,18 @@ STATE_FILE = "state.pt"
 TIMED_BATCHES = 4
 
 _DATA = ("dataset", "dataset_path", "split_seed", "train_limit", "imbalance")
-_JUDGING = ("epochs", "budget", "eval_every", "knn_neighbours")
+_JUDGING = ("epochs", "budget", "eval_every", "knn_neighbours", "evaluations")
+
+# (C, H, W) of the images of datasets that need not be at hand to tell.
+_SHAPES = {
+    "digits": (1, 8, 8),
+    "scattered_digits": (1, 16, 16),
+    "mnist": (1, 28, 28),
+    "cifar10": (3, 32, 32),
+    "cifar100": (3, 32, 32),
+    "stl10": (3, 96, 96),
+    "imagefolder": (3, 32, 32),
+}
 
 # Trainings that differ in one of these cannot be compared by counting views: each is measured.
 _KIND = (
@@ -68,30 +95,25 @@ METRICS: dict[str, dict[str, str]] = {
 }
 
 
-class SettingsError(ValueError):
-    """Settings that contradict each other.
-
-    Attributes:
-        settings: names of those that it is about, the likeliest culprit first.
-        allowed: what would be accepted, or "".
-        remedy: what to try, or "".
-    """
-
-    def __init__(
-        self, message: str, settings: tuple[str, ...] = (), allowed: str = "", remedy: str = ""
-    ) -> None:
-        super().__init__(message)
-        self.settings, self.allowed, self.remedy = settings, allowed, remedy
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contrastive:
     """The workload; `WORKLOAD` is the one without parts of the user's own.
 
-    Settings are mappings by name. Those given to `complete` hold only what somebody wrote or the
-    search drew; the other methods take these or what `complete` returned. Each method raises
+    Settings are mappings by name. Those given to `complete` hold only what was written or what
+    the search drew; the other methods take these or what `complete` returned. Each method raises
     ValueError for impossible settings, with the attributes of `SettingsError`.
+
+    Attributes:
+        parts: the user's own, see `extended`.
+
+    Example:
+        >>> WORKLOAD.length({"dataset": "digits", "epochs": 3}, data=False)
+        (3, 3)
+        >>> WORKLOAD.applies("beta", {"loss": "contrastive"})
+        False
     """
+
+    parts: OwnParts = field(default_factory=OwnParts)
 
     not_searched = frozenset({*_DATA, *_JUDGING})
     not_of_arms = not_searched - {"epochs"}
@@ -106,34 +128,60 @@ class Contrastive:
     environment = ("CONTRASTIVE_CACHE", "CONTRASTIVE_DATA")
     packages = ("contrastive",)
 
-    @property
+    @cached_property
     def hints(self) -> Mapping[str, Any]:
         """Type of each setting, with its bounds."""
         found = get_type_hints(TrainConfig, include_extras=True)
-        return {name: found[name] for name in SETTINGS}
+        return {name: found[name] for name in SETTINGS} | self.parts.hints
 
-    @property
+    @cached_property
     def defaults(self) -> Mapping[str, Any]:
         """Default of each setting that has one."""
         config = TrainConfig()
-        return {field.name: getattr(config, field.name) for field in fields(config)}
+        return {name: getattr(config, name) for name in SETTINGS} | self.parts.defaults
 
-    @property
+    @cached_property
     def metrics(self) -> Mapping[str, Mapping[str, str]]:
         """Every metric that a training may record: which way is better, and its unit."""
-        return METRICS
+        return METRICS | dict(self.parts.metrics)
 
     def extended(
         self, trainings: Sequence[Mapping[str, Any]], load: Callable[[str], Any]
     ) -> Contrastive:
-        """The workload with the user's own parts that any of these settings name."""
-        return self
+        """The workload with the user's own parts that any of these settings name.
+
+        Args:
+            trainings: settings of any training, as they were written.
+            load: imports `module:function`; in this process it is imported so from now on.
+
+        Raises:
+            ValueError: a part cannot be imported, or has another form than it should.
+        """
+        return Contrastive(own_parts(trainings, load))
 
     def try_parts(self) -> None:
-        """Run each of the user's own parts once on a tiny batch."""
+        """Run each of the user's own parts once on a tiny batch; a dataset shows in `prepare`.
+
+        A loss with an option that has no default and is not set in the study (but searched) is not
+        tried.
+
+        Raises:
+            ValueError: says which part fails, how and in which line.
+        """
+        for loss, options in self.parts.options.items():
+            training = self.parts.examples[loss]
+            if all(n in training for n, option in options.items() if option.required):
+                try_loss(loss, self.parts.options_of(loss, training), training)
+        for encoder in self.parts.encoders:
+            try_encoder(encoder, self._image_shape(self.parts.examples[encoder]))
+        for evaluation in self.parts.evaluations:
+            try_evaluation(evaluation)
 
     def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Every setting by name, defaults filled in, ready for JSON.
+
+        Options of an own loss are there where the training has that loss; `evaluations` where there
+        are any.
 
         Raises:
             SettingsError: they contradict each other, or one is impossible.
@@ -146,19 +194,21 @@ class Contrastive:
                 "`epochs`, or a `budget` of epochs or views; with a budget of seconds both",
                 "trial: {epochs: null} beside the budget takes back the epochs of the file",
             )
-        return _plain(_config(settings))
+        config = self._config(settings)
+        return plain(config) | self.parts.options_of(config.loss, settings)
 
     def applies(self, name: str, settings: Mapping[str, Any]) -> bool:
         """Whether the setting counts: an option of another loss does not."""
         loss = settings.get("loss", TrainConfig.loss)
-        if loss not in LOSS_OPTIONS:
-            return True
-        return name not in set().union(*LOSS_OPTIONS.values()) or name in accepted(loss)
+        if not isinstance(loss, str) or loss not in {*LOSS_OPTIONS, *self.parts.options}:
+            return True  # an unknown loss is refused elsewhere
+        optional = set(self.parts.hints).union(*LOSS_OPTIONS.values())
+        return name not in optional or name in accepted(loss)
 
     def unused(self, name: str, settings: Mapping[str, Any]) -> tuple[str, str]:
         """Why a setting does not count, and which ones do."""
         loss = settings.get("loss", TrainConfig.loss)
-        takes = sorted(set(accepted(loss)) & set(SETTINGS))
+        takes = sorted(set(accepted(loss)) & set(self.hints))
         return f"the loss {loss} takes no {name}", ", ".join(takes)
 
     def explain(self, name: str, value: Any) -> tuple[str, str] | None:
@@ -166,8 +216,8 @@ class Contrastive:
         if name != "budget":
             return None
         units = list(value) if isinstance(value, Mapping) else []
-        close = difflib.get_close_matches(str(units[0]), BUDGETS, n=1) if units else []
-        return ALLOWED, f"{{{close[0] if close else 'views'}: 600}}"
+        close = nearest(str(units[0]), BUDGETS) if units else None
+        return ALLOWED, f"{{{close or 'views'}: 600}}"
 
     def timed(self, settings: Mapping[str, Any]) -> bool:
         """Whether the training has a budget of seconds."""
@@ -184,7 +234,7 @@ class Contrastive:
         Raises:
             DataError: they cannot be had.
         """
-        return _prepared(_config(settings))
+        return _prepared(self._config(settings))
 
     def length(self, settings: Mapping[str, Any], *, data: bool = True) -> tuple[int, int] | None:
         """The fewest and the most epochs that a training can have.
@@ -200,7 +250,7 @@ class Contrastive:
             SettingsError: the settings are impossible.
             DataError: the dataset cannot be read, or is smaller than a batch.
         """
-        config = _config(settings)
+        config = self._config(settings)
         if data:
             with _about("batch_size"):
                 epochs = extent(config, train_images(_prepared(config))).epochs
@@ -212,7 +262,7 @@ class Contrastive:
 
     def weight(self, settings: Mapping[str, Any]) -> tuple[tuple[Any, ...], float]:
         """The kind of a training, and the views in a batch: of one kind, most views need most."""
-        config = _config(settings)
+        config = self._config(settings)
         return tuple(getattr(config, name) for name in _KIND), float(views_per_step(config))
 
     def seconds(self, settings: Mapping[str, Any]) -> float:
@@ -223,13 +273,17 @@ class Contrastive:
         """
         from contrastive.training.loop import Diverged, dataset_of
 
-        config = _config(settings)
+        config = self._config(settings)
         data = dataset_of(config)
         length = extent(config, len(data.train))
         few = min(length.steps, TIMED_BATCHES)
         try:
-            timed = replace(config, train_limit=few * config.batch_size)
-            per_batch, per_image = _measured(timed)
+            # Epoch 1 warms up, epoch 2 only trains, epoch 3 trains and evaluates.
+            timed = replace(
+                config, train_limit=few * config.batch_size, epochs=3, budget=None, eval_every=4
+            )
+            options = self.parts.options_of(config.loss, settings)
+            per_batch, per_image = _measured(timed, tuple(options.items()))
         except Diverged as error:
             raise ValueError(str(error)) from error
         training = length.all_steps * per_batch
@@ -238,6 +292,16 @@ class Contrastive:
         epochs = training / (length.steps * per_batch)
         evaluated = len(data.train) + len(data.val)
         return training + epochs // config.eval_every * evaluated * per_image
+
+    def _config(self, settings: Mapping[str, Any]) -> TrainConfig:
+        return _config({n: v for n, v in settings.items() if n not in self.parts.hints})
+
+    def _image_shape(self, settings: Mapping[str, Any]) -> tuple[int, int, int]:
+        """(C, H, W) of the images of a training."""
+        config = TrainConfig(**{n: settings[n] for n in _DATA if n in settings})
+        if config.dataset in _SHAPES:
+            return _SHAPES[config.dataset]
+        return image_shape(_prepared(config))
 
     def check_environment(self, trainings: Iterable[Mapping[str, Any]]) -> None:
         """Refuse trainings that need torchvision where it does not match torch.
@@ -278,21 +342,24 @@ class Contrastive:
             # Some CPU kernels are exact only when asked to be; on GPUs it would cost speed, and
             # results are not promised to the last bit there.
             torch.use_deterministic_algorithms(True, warn_only=True)
+        elif torch.cuda.is_initialized():
+            torch.cuda.reset_peak_memory_stats()  # of the training before in this process
         settings = dict(settings)
+        options = {n: v for n, v in settings.items() if n not in SETTINGS}  # of an own loss
+        config = TrainConfig(**{n: v for n, v in settings.items() if n in SETTINGS})
         state, records = _load_state(run, settings)
         for record in records:
             _report(run, record)
-        # On another node the driver's cache may be missing: then the data are looked for there.
-        here = bool(run.prepared) and Path(run.prepared).is_dir()
         saved = time.monotonic()
         try:
             for epoch in train(
-                TrainConfig(**settings),
+                config,
                 run.seed,
-                dataset=load_prepared(run.prepared) if here else None,
+                dataset=_dataset(config, run.prepared),
                 state=state,
                 read_test=run.read_test,
                 device=run.device,
+                options=options,
             ):
                 records.append(_record(epoch))
                 _report(run, records[-1], last=epoch.last)
@@ -320,18 +387,34 @@ def _config(settings: Mapping[str, Any]) -> TrainConfig:
         raise SettingsError(message, tuple(written or named)) from None
 
 
-def _plain(config: TrainConfig) -> dict[str, Any]:
-    return settings(config)
-
-
 def _prepared(config: TrainConfig) -> str:
     with _about("dataset_path", "dataset"):
-        return _prepared_once(**selection(config))
+        own = None if config.dataset in DATASETS else part("datasets", config.dataset, DATASETS)
+        return _prepared_once(own, **selection(config))
 
 
 @cache  # a study has many configurations and few datasets
-def _prepared_once(**chosen: Any) -> str:
+def _prepared_once(own: Callable[[], Any] | None, **chosen: Any) -> str:
+    """The prepared folder; `own` tells functions apart that have had the same name."""
     return str(prepare(**chosen))
+
+
+def _dataset(config: TrainConfig, prepared: str) -> Dataset | None:
+    """What the driver prepared; None on a node without it, where the images are looked for.
+
+    Raises:
+        DataError: a function of the user's returns other images on this node.
+    """
+    if not prepared:
+        return None
+    if Path(prepared).is_dir():
+        return load_prepared(prepared)
+    if config.dataset not in DATASETS and Path(_prepared(config)).name != Path(prepared).name:
+        raise DataError(
+            f"dataset {config.dataset}: on this node its function returns other images than where "
+            "the study was started\n  try: the same files and the same seed on every node"
+        )
+    return None
 
 
 @contextlib.contextmanager
@@ -339,25 +422,24 @@ def _about(*names: str) -> Any:
     """Say of which settings an error of the data is, unless it says so already."""
     try:
         yield
-    except DataError as error:
+    except (DataError, PartError) as error:
         if not hasattr(error, "settings"):
             error.settings = names
         raise
 
 
 @cache
-def _measured(config: TrainConfig) -> tuple[float, float]:
-    """Seconds of a training batch, and of an image in an evaluation."""
+def _measured(config: TrainConfig, options: tuple[tuple[str, Any], ...]) -> tuple[float, float]:
+    """Seconds of a training batch, and of an image in an evaluation, by three epochs."""
     from contrastive.training.loop import dataset_of, train
 
-    # Epoch 1 warms up, epoch 2 only trains, epoch 3 trains and evaluates.
-    timed = replace(config, epochs=3, budget=None, eval_every=4)
-    data = dataset_of(timed)
-    seconds = [record.metrics["seconds"] for record in train(timed, 0, read_test=False)]
+    data = dataset_of(config)
+    records = train(config, 0, read_test=False, options=dict(options))
+    seconds = [record.metrics["seconds"] for record in records]
     training = seconds[2] - seconds[1]
     evaluation = max(0.0, seconds[3] - seconds[2] - training)
     images = len(data.train) + len(data.val)
-    return training / batches(timed, len(data.train)), evaluation / images
+    return training / batches(config, len(data.train)), evaluation / images
 
 
 def _message(traceback: str) -> str:
@@ -371,7 +453,7 @@ def _record(epoch: EpochRecord) -> dict[str, Any]:
     return {"epoch": epoch.epoch, "metrics": epoch.metrics, "counts": counts}
 
 
-def _report(run: Any, record: Mapping[str, Any], last: bool = False) -> None:
+def _report(run: Any, record: Mapping[str, Any], *, last: bool = False) -> None:
     run.report(record["epoch"], record["metrics"], counts=record["counts"], last=last)
 
 

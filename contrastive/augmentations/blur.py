@@ -1,4 +1,4 @@
-"""How is each image blurred by a 3×3 Gaussian of its own width?"""
+"""Blurring: a 3×3 Gaussian of a width of its own for each image."""
 
 from __future__ import annotations
 

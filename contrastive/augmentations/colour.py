@@ -1,4 +1,4 @@
-"""How do brightness, contrast, saturation, hue and grey scale change, image by image?
+"""Colour augmentation: brightness, contrast, saturation, hue and grey scale, image by image.
 
 Each function equals the torchvision functional of the same purpose, with one factor per image.
 """

@@ -1,4 +1,4 @@
-"""Which uniform numbers decide the views of an epoch, image by image?
+"""The uniform numbers that decide the views of an epoch, image by image.
 
 Every number belongs to (seed, epoch, view, image, purpose). It depends neither on the batch size
 nor on any probability: raising `blur_prob` from 0.5 to 0.9 keeps each blurred view blurred and

@@ -1,4 +1,4 @@
-"""Where does each pixel of a view come from: crop, flip, rotation, scale and shift?"""
+"""Geometric augmentation: crop, flip, rotation, scale and shift."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which random changes make a view of a natural image, and which of a digit?"""
+"""The pipelines of random changes that make a view: one for natural images, one for digits."""
 
 from __future__ import annotations
 

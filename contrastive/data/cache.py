@@ -1,7 +1,7 @@
-"""How is a decoded dataset kept so that any number of processes share one copy?
+"""The cache of decoded datasets, of which any number of processes share one copy.
 
 A cache entry is a folder of .npy files and a meta.json with their sizes, shapes and sha256. It is
-written under another name and renamed when it is whole; readers only ever memory-map it.
+written under another name and renamed when it is whole; readers memory-map it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from platformdirs import user_cache_path
 
 from contrastive.data.formats.base import Stream
 from contrastive.data.types import DataError
@@ -26,8 +27,9 @@ META = "meta.json"
 
 def root(cache_dir: str | Path | None) -> Path:
     """The folder of all entries: the argument, else $CONTRASTIVE_CACHE, else the user's own."""
-    chosen = cache_dir or os.environ.get("CONTRASTIVE_CACHE") or "~/.cache/contrastive-study"
-    return Path(chosen).expanduser().absolute()
+    chosen = cache_dir or os.environ.get("CONTRASTIVE_CACHE")
+    folder = Path(chosen) if chosen else user_cache_path("contrastive-study", appauthor=False)
+    return folder.expanduser().absolute()
 
 
 def is_intact(entry: Path, *, verify: bool = False) -> bool:
@@ -66,7 +68,7 @@ def build(entry: Path, fill: Callable[[Path], dict[str, Any]], *, verify: bool) 
     Args:
         entry: the entry's folder.
         fill: writes .npy files into the folder that it is given and returns what else meta.json
-            shall say.
+            is to say.
         verify: check an existing entry's sha256, not only its sizes.
 
     Raises:

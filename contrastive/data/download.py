@@ -1,4 +1,4 @@
-"""How are the published datasets fetched without keeping an offline user waiting?
+"""The download of published datasets, with a bounded wait for an offline user.
 
 torchvision knows the addresses and checks what it fetched; this module bounds the wait and turns
 its many exceptions into one.
@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from contrastive.messages import first_line
+
 PROBE_S = 10.0  # for a server's first answer, name lookup included
 STALL_S = 30.0  # for each further packet
 
@@ -28,7 +30,7 @@ def into(folder: Path, fetch: Callable[[Path], None], *, there: Callable[[], boo
     """Fetch beside `folder` and move what came into it when it is whole.
 
     Args:
-        folder: where the dataset shall lie.
+        folder: where the dataset is to lie.
         fetch: downloads and unpacks into the folder that it is given.
         there: whether the dataset is in `folder`; processes that ask at once wait for the
             first, and find it there.
@@ -56,8 +58,7 @@ def into(folder: Path, fetch: Callable[[Path], None], *, there: Callable[[], boo
             lock.unlink(missing_ok=True)
             if made_parent:
                 folder.parent.rmdir()  # only if it is empty
-        first_line = (str(error) or type(error).__name__).splitlines()[0]
-        raise DownloadFailed(first_line) from error
+        raise DownloadFailed(first_line(error)) from error
 
 
 def cifar10(folder: Path) -> None:
@@ -97,7 +98,7 @@ def _torchvision(name: str, folder: Path, **options: Any) -> None:
 def _unreachable(address: str) -> str | None:
     """Why `address` does not answer, None when it does.
 
-    A thread of its own: a name lookup has no timeout and can outlast any patience.
+    Asked in a separate thread, since a name lookup has no timeout.
     """
     outcome: list[str | None] = [f"no answer within {PROBE_S:.0f} s"]
 

@@ -1,4 +1,4 @@
-"""How does a dataset's name become three memory-mapped splits?
+"""The way from a dataset's name to three memory-mapped splits.
 
 Two cache entries per dataset: the source decoded once, and what one choice of split seed, limit
 and imbalance takes from it. The second costs disk space, and in return every process on a
@@ -36,7 +36,7 @@ def load_dataset(
     """A dataset's three splits, memory-mapped; prepared first when the cache lacks them.
 
     Args:
-        name: a key of `DATASETS`.
+        name: a key of `DATASETS`, a published name, or `module:function`.
         path: folder with the dataset's files; None: $CONTRASTIVE_DATA/<name>, then
             ./data/<name>, then a download into the latter.
         split_seed: >= 0; decides every split that the source does not fix, and the subsets.
@@ -107,6 +107,11 @@ def train_images(entry: str | Path) -> int:
     return cache.read_meta(Path(entry))["files"]["train_images.npy"]["shape"][0]
 
 
+def image_shape(entry: str | Path) -> tuple[int, int, int]:
+    """(C, H, W) of the images of what `prepare` returned."""
+    return tuple(cache.read_meta(Path(entry))["files"]["train_images.npy"]["shape"][1:])
+
+
 def _ensure(
     name: str,
     path: str | Path | None,
@@ -118,7 +123,7 @@ def _ensure(
 ) -> Path:
     found = find(name, path, download=download)
     home = cache.root(cache_dir)
-    key = f"{name}-{_fingerprint(found)}"
+    key = f"{name.replace(':', '.')}-{_fingerprint(found)}"
     entry = home / f"{key}-{choice.slug}"
     if cache.is_intact(entry, verify=verify):
         return entry
@@ -132,6 +137,8 @@ def _fingerprint(found: Found) -> str:
     """Changes whenever the source's files do; the folder counts too, since MNIST and its
     look-alikes share names and sizes, and archives can give them one time."""
     stats = [(file, file.stat()) for file in found.files]
+    if found.content:
+        return found.content[:12]
     facts = [
         cache.FORMAT_VERSION,
         str(found.root),
@@ -160,7 +167,7 @@ def _write_source(folder: Path, name: str, found: Found) -> dict[str, Any]:
     return {
         "name": name,
         "classes": decoded.classes,
-        "augmentation": source_of(name).augmentation,
+        "augmentation": decoded.augmentation or source_of(name).augmentation,
         "splits": list(splits),
     }
 
@@ -199,7 +206,7 @@ def _write_choice(folder: Path, source: Path, choice: Choice) -> dict[str, Any]:
                 cache.share(source / name, folder / name)
         else:
             cache.write_stream(folder, split, _picked(images, labels, positions))
-    return {**{key: about[key] for key in ("name", "classes", "augmentation")}, **_told(choice)}
+    return {**{key: about[key] for key in ("name", "classes", "augmentation")}, **_facts(choice)}
 
 
 def _picked(images: np.ndarray, labels: np.ndarray, positions: np.ndarray) -> Stream:
@@ -207,7 +214,7 @@ def _picked(images: np.ndarray, labels: np.ndarray, positions: np.ndarray) -> St
     return Stream(len(positions), ((images[part], labels[part]) for part in parts))
 
 
-def _told(choice: Choice) -> dict[str, Any]:
+def _facts(choice: Choice) -> dict[str, Any]:
     return {
         "split_seed": choice.split_seed,
         "train_limit": choice.train_limit,

@@ -1,4 +1,4 @@
-"""Which τ⁺ do the labels imply?"""
+"""The τ⁺ that the labels of a dataset imply."""
 
 from __future__ import annotations
 

@@ -1,19 +1,20 @@
-"""Which datasets are there, where are their files looked for, and how are they downloaded?"""
+"""The datasets by name: where their files are looked for, and how they are downloaded."""
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from contrastive import catalogue
 from contrastive.data import download as downloads
-from contrastive.data.formats import cifar, folders, mnist, parquet, stl10
+from contrastive.data.formats import cifar, folders, mnist, own, parquet, stl10
 from contrastive.data.formats.base import Format
 from contrastive.data.formats.bundled import bundled
 from contrastive.data.types import DataError
+from contrastive.messages import nearest
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Found:
-    """A dataset's files and how to read them."""
+    """A dataset's files and how to read them.
+
+    Attributes:
+        content: sha256 of images that come from no files but from a function of the user's.
+    """
 
     root: Path
     format: Format
     files: list[Path] = field(default_factory=list)
+    content: str = ""
 
 
 DATASETS: dict[str, Source] = {
@@ -82,22 +88,26 @@ def source_of(name: str) -> Source:
     """
     if name in DATASETS:
         return DATASETS[name]
-    near = difflib.get_close_matches(str(name), DATASETS, n=1)
-    hint = f"\n  try: {near[0]}" if near else ""
-    raise DataError(f"dataset is {name!r}\n  allowed: {', '.join(DATASETS)}{hint}")
+    names = [*DATASETS, *catalogue.published("datasets")]
+    near = nearest(name, names)
+    hint = f"\n  try: {near}" if near else ""
+    allowed = ", ".join([*names, catalogue.OWN_FORM])
+    raise DataError(f"dataset is {name!r}\n  allowed: {allowed}{hint}")
 
 
 def find(name: str, path: str | Path | None, *, download: bool) -> Found:
     """Look for a dataset's files, and fetch them when they are nowhere and `download` is set.
 
     Args:
-        name: a key of `DATASETS`.
+        name: a key of `DATASETS`, a published name, or `module:function`.
         path: the only folder to look in; None: $CONTRASTIVE_DATA/<name>, then ./data/<name>.
         download: fetch into ./data/<name> when `path` is None and nothing was found.
 
     Raises:
         DataError: not found, incomplete, or not to be downloaded.
     """
+    if name not in DATASETS and catalogue.known("datasets", name, DATASETS):
+        return _own(name, path)
     source = source_of(name)
     if source.bundled:
         if path is not None:
@@ -113,7 +123,7 @@ def find(name: str, path: str | Path | None, *, download: bool) -> Found:
     if path is not None:
         failure = ""
     elif source.download is None:
-        failure = "it has no download: it is yours"
+        failure = "there is no download: the files are your own"
     elif download:
         try:
             there = partial(_is_there, source, places)
@@ -123,6 +133,16 @@ def find(name: str, path: str | Path | None, *, download: bool) -> Found:
         if found := _look(source, places):
             return found
     raise DataError(_not_found(name, source, places, failure))
+
+
+def _own(name: str, path: str | Path | None) -> Found:
+    if path is not None:
+        raise DataError(
+            f"dataset_path is {str(path)!r}, but the function {name} loads the dataset\n"
+            "  try: leave dataset_path out"
+        )
+    layout, content = own.loaded(name, catalogue.part("datasets", name, DATASETS))
+    return Found(Path(), layout, content=content)
 
 
 def _usual_places(name: str) -> list[Path]:

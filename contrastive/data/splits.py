@@ -1,4 +1,4 @@
-"""Which images train, validate and test, and which subset of the training images is used?
+"""The splits: which images train, validate and test, and which subset of them trains.
 
 Everything here follows from the labels and the split seed. All draws come from one permutation,
 so a smaller `train_limit` takes a subset of what a larger one takes.

@@ -1,4 +1,4 @@
-"""What is a dataset here, and what does a bad one raise?"""
+"""What a dataset is, and the error that a bad one raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does each anchor of a batch see: its positive, its negatives, and how many?"""
+"""The similarities around each anchor of a batch: to its positive and to its negatives."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def anchors(
 
 
 def same_label(labels: Tensor) -> Tensor:
-    """(B, B) bool: is c the image b, or one with b's label? -1 is nobody's label."""
+    """(B, B) bool: is c the image b, or one with b's label? -1 is no label."""
     same = (labels.unsqueeze(1) == labels) & (labels != -1)
     return same.fill_diagonal_(True)
 

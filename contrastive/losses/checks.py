@@ -1,4 +1,4 @@
-"""Which arguments does a loss refuse, and what does it say then?"""
+"""The checks of the losses' arguments, and their messages."""
 
 from __future__ import annotations
 

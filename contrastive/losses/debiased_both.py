@@ -1,4 +1,4 @@
-"""What would the loss be if neither negatives nor positives were of the wrong class?"""
+"""The weighted mean of the two debiased losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would the loss be if no "negative" secretly showed the anchor's class?"""
+"""The negative-debiased loss, corrected for negatives of the anchor's class."""
 
 from __future__ import annotations
 

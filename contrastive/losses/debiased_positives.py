@@ -1,4 +1,4 @@
-"""What would the loss be if no "positive" secretly showed another class than its anchor?"""
+"""The positive-debiased loss, corrected for positives of another class than their anchor's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def debiased_pos(
         Eqs. 12-14; its denominator P + (Nτ⁺ - τ⁻) P⁻ is n + N τ⁺ P⁻.
     Departures: n has a floor, the least that τ⁺E⁺h can be; the paper has none and takes the
         logarithm of a negative number when N τ⁺ < 2 τ⁻ and the positive is unlike its anchor. The
-        authors' code, when it drops false negatives, goes on dividing by 2B - 2 and loses the
+        authors' code, when it drops false negatives, continues to divide by 2B - 2 and loses the
         term e^{1/t}; here N counts what is left and the term stays.
 
     Args:
@@ -92,7 +92,7 @@ def _log_numerator(a: Anchors, temperature: float, tau_plus: float) -> tuple[Ten
     """log n, (P, B), and where it is above its floor; None: everywhere.
 
     S enters P - τ⁻ S/N with the one factor (N τ⁺ - 2 τ⁻) / (N (N + 2)). When it is not negative,
-    n is a sum of positive terms, never below its floor, and nothing cancels.
+    n is a sum of positive terms, never below its floor, so no terms cancel.
     """
     surplus = a.count * tau_plus - 2 * (1 - tau_plus)
     certain = torch.logaddexp(a.log_mean_positive, torch.full_like(a.log_positive, 1 / temperature))

@@ -1,4 +1,4 @@
-"""What would the debiased loss be if the negatives most like the anchor counted most?"""
+"""The debiased loss in which the negatives most like the anchor count most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do sums and differences of exponentials stay finite, in value and in gradient?"""
+"""Sums and differences of exponentials that stay finite, in value and in gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well does an anchor tell its positive from the other images? The loss without correction."""
+"""NT-Xent, the contrastive loss without correction."""
 
 from __future__ import annotations
 

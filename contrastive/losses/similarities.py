@@ -1,4 +1,4 @@
-"""How similar is every view of every image to all the others, summed up per anchor?
+"""The similarities of every view of every image to all the others, summed up per anchor.
 
 This is where a contrastive loss spends its time and memory: everything else in this package works
 on tensors of V·V·B numbers. So one (V·B)² product serves all pairs of views, half of it is left to

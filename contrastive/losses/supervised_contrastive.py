@@ -1,4 +1,4 @@
-"""How well does an anchor tell all images of its class from those of the others?"""
+"""The supervised contrastive loss: all images of the anchor's class are positives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is each anchor nearer to its class than to the others, by a margin?"""
+"""The triplet loss: an anchor nearer to its class than to the others, by a margin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which images, changed by which draws, make up the batches of an epoch?"""
+"""The batches of an epoch: which images, changed by which draws."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Epoch:
         would have to wait at every step. Call it on the CPU.
 
         Args:
-            labels: (N,) of the training split; -1 is nobody's label.
+            labels: (N,) of the training split; -1 means unlabelled.
             steps: batches of the epoch; `size`: images in a batch.
 
         Raises:

@@ -1,4 +1,4 @@
-"""When is the encoder compiled, and what happens where it cannot be?"""
+"""The compiling of the encoder: when it repays, and what happens where it is impossible."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch import Tensor, nn
 # the time. `benchmarks/training.py --device cuda --all` prints both for the GPU at hand.
 REPAID_AFTER_S = 600.0
 # A fifth of the 989e12 that an H100's or H200's data sheet gives for bfloat16: what is left of it
-# in convolutions on small images. A slower card trains longer than is reckoned: compiling repays
-# sooner there than this rule thinks.
+# in convolutions on small images. On a slower card trainings take longer than
+# estimated, so compiling repays sooner there than this rule assumes.
 GPU_FLOPS_PER_S = 2e14
 
-# Dynamo keeps 8 variants of a function, and runs a ninth uncompiled without a word.
+# Dynamo keeps 8 variants of a function, and runs a ninth uncompiled without a warning.
 _MOST_VARIANTS = 8
 _VARIANTS: set[Hashable] = set()
 

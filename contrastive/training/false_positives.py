@@ -1,4 +1,4 @@
-"""Which image of another class stands in for an image when a positive is made false?"""
+"""False positives: images of other classes that stand in for an image's own view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does it cost to send one view through an encoder, and back?"""
+"""The floating-point operations that one view costs in an encoder, forward and backward."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from contrastive.encoders import SimCLR
+from contrastive.encoders import ENCODERS, SimCLR
 
 _VIEWS = 2  # batch normalisation needs two; FLOPs are proportional to the number of views
 
@@ -35,10 +35,26 @@ def flops_per_view(encoder: str, shape: tuple[int, int, int], projection_dim: in
     activations and the loss are left out: they are memory traffic more than arithmetic.
 
     Args:
-        encoder: a name in `ENCODERS`.
+        encoder: its name.
         shape: channels, height and width of a view.
         projection_dim: width of the embeddings.
     """
+    return _counted(encoder, shape, projection_dim)
+
+
+def flops_if_known(encoder: str, shape: tuple[int, int, int], projection_dim: int) -> Flops | None:
+    """As `flops_per_view`; None for a user's encoder that cannot be run without its numbers."""
+    if encoder in ENCODERS:
+        return flops_per_view(encoder, shape, projection_dim)
+    try:
+        # Not remembered: within a process the same name can come to mean another function.
+        with torch.random.fork_rng(devices=[]):
+            return _counted(encoder, shape, projection_dim)
+    except Exception:  # whatever the user's code raises on the meta device
+        return None
+
+
+def _counted(encoder: str, shape: tuple[int, int, int], projection_dim: int) -> Flops:
     with torch.device("meta"):
         model = SimCLR(encoder, shape[0], projection_dim)
         images = torch.empty(_VIEWS, *shape)

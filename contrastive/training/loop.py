@@ -1,31 +1,34 @@
-"""How is one encoder trained and measured, from a configuration and a seed to its figures?"""
+"""The training of one encoder, from a configuration and a seed to its figures."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from contrastive.augmentations import PIPELINES, Draws, draw_epoch
+from contrastive.augmentations import PIPELINES, Draws
 from contrastive.config import TrainConfig, selection
-from contrastive.data import Dataset, Split, implied_tau_plus, load_dataset
+from contrastive.data import Dataset, implied_tau_plus, load_dataset
 from contrastive.device import waits
-from contrastive.encoders import SimCLR, build_model
-from contrastive.evaluation import Count, alignment, knn, linear_probe, neighbours, uniformity
-from contrastive.losses import LOSSES, accepted, needs_two_labels
+from contrastive.encoders import ENCODERS, SimCLR, build_model
+from contrastive.losses import LOSSES, accepted, loss_named, needs_labels, needs_two_labels
 from contrastive.seeds import derive
 from contrastive.training.batches import Epoch, draw
 from contrastive.training.compiled import Compiled, wanted
-from contrastive.training.flops import flops_per_view
+from contrastive.training.evaluation import Count
+from contrastive.training.evaluator import Evaluator, on_device
+from contrastive.training.flops import flops_if_known
+from contrastive.training.inputs import Inputs
 from contrastive.training.length import extent, views_per_step
 
 STATE_VERSION = 1
-_EVALUATION_BATCH = 512
 _LOOK_EVERY = 8  # steps between looks at the clock where a GPU must be waited for to read it
 
 
@@ -47,13 +50,13 @@ class EpochRecord:
     """What one epoch left behind; epoch 0 is the untrained encoder.
 
     Attributes:
-        epoch: 0 to the last one, which `extent` tells beforehand; the last may be cut short.
+        epoch: 0 to the last one, which `extent` gives beforehand; the last may be cut short.
         metrics: floats by name: `train/loss` in nats, `val/knn_top1` in [0, 1], `test/…` in the
             last record if the test split was asked for; and what has been spent so far: `seconds`
             of training and evaluation, `views` seen in training, and the encoder's `flops` on
             them, forward and backward.
         counts: whole-number counts of those metrics that are accuracies.
-        state: gives what `train(..., state=...)` needs to go on after this epoch.
+        state: gives what `train(..., state=...)` needs to continue after this epoch.
         last: whether the training ends with this epoch.
     """
 
@@ -72,6 +75,7 @@ def train(
     state: dict[str, Any] | None = None,
     read_test: bool = True,
     device: torch.device | str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Iterator[EpochRecord]:
     """Train one encoder and yield a record after each epoch, the untrained encoder's first.
 
@@ -82,16 +86,17 @@ def train(
         config: the settings.
         seed: of weights, order and draws.
         dataset: loaded from `config` if not given.
-        state: of an earlier record's `state()`; training goes on after that epoch, exactly.
+        state: of an earlier record's `state()`; training continues exactly after that epoch.
         read_test: read the test split, once, after the last epoch.
         device: the first GPU if there is one, else the CPU.
+        options: of a loss of the user's own, by name; without one its default applies.
 
     Raises:
         Diverged: the loss became NaN or infinite.
         StateError: `state` was saved by another training.
         DataError: the data cannot be read, or do not suit the settings.
     """
-    training = _Training(config, seed, dataset, device)
+    training = _Training(config, seed, dataset, device, options)
     if state is None:
         yield training.evaluate()
     else:
@@ -110,6 +115,7 @@ class _Training:
         seed: int,
         dataset: Dataset | None,
         device: torch.device | str | None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.config, self.seed = config, seed
         self.dataset = dataset if dataset is not None else dataset_of(config)
@@ -120,10 +126,15 @@ class _Training:
         self.extent = extent(config, len(self.dataset.train))
         self.pipeline = PIPELINES[self.dataset.augmentation]
         # One uint8 tensor on the device; float batches are made from it by index.
-        self.train = _on_device(self.dataset.train, self.device)
-        self.val = _on_device(self.dataset.val, self.device)
-        self.mean, self.std = _channel_statistics(self.train.images)
-        self.model = self._initial_model()
+        self.train = on_device(self.dataset.train, self.device)
+        self.inputs = Inputs.of(self.train.images, precision=config.precision)
+        initial_model = partial(
+            _initial_model, config, seed, self.train.images.shape[1], self.device
+        )
+        self.evaluator = Evaluator(
+            config, seed, self.dataset, self.train, self.inputs, untrained=initial_model
+        )
+        self.model = initial_model()
         # On a CPU the single fused kernel saves a few per cent; without it results are the same.
         self.optimiser = torch.optim.Adam(
             self.model.parameters(),
@@ -131,29 +142,29 @@ class _Training:
             weight_decay=config.weight_decay,
             fused=True,
         )
-        self.loss = LOSSES[config.loss]
-        self.loss_options = _loss_options(config, self.dataset.train.labels)
-        self.autocast = _autocast_dtype(config.precision, self.device)
+        self.loss = loss_named(config.loss)
+        self.loss_options = _loss_options(config, self.dataset.train.labels, options or {})
+        self.needs_labels = needs_labels(config.loss, false_negatives=config.false_negatives)
+        shape = tuple(self.train.images.shape[1:])
+        flops = flops_if_known(config.encoder, shape, config.projection_dim)
+        self.flops_per_view = None if flops is None else flops.training
         self.encode = self._encoder()
-
-    def _initial_model(self) -> SimCLR:
-        model = build_model(
-            self.config.encoder,
-            self.train.images.shape[1],
-            self.config.projection_dim,
-            seed=derive(self.seed, "weights"),
-        ).to(self.device)
-        # GPUs' tensor cores want it; on CPUs whole trainings are 1.1 to 1.2 times as fast.
-        return model.to(memory_format=torch.channels_last)
 
     def _encoder(self) -> Callable[[Tensor], Tensor]:
         """The model as the training steps call it: compiled, if that repays."""
         config, views = self.config, views_per_step(self.config)
-        flops = self.extent.all_steps * views * self._flops_per_view()
+        flops = self.extent.all_steps * views * (self.flops_per_view or 0)
         if not wanted(config.compile, self.device, flops=flops, seconds=self._seconds_left()):
             return self.model
         shape = tuple(self.train.images.shape[1:])
-        variant = (config.encoder, config.projection_dim, shape, views, self.autocast, self.device)
+        variant = (
+            config.encoder,
+            config.projection_dim,
+            shape,
+            views,
+            self.inputs.reduced,
+            self.device,
+        )
         return Compiled(self.model, variant=variant, required=config.compile == "on")
 
     @property
@@ -169,9 +180,10 @@ class _Training:
         out_of_time = self._deadline(started)
         self.model.train()
         total, steps = torch.zeros((), device=self.device), 0
-        while steps < self.extent.steps_of(epoch) and not out_of_time(steps):
-            total += self._step(*choices.batch(steps, config.batch_size))
-            steps += 1
+        with self._own_numbers("training", epoch):
+            while steps < self.extent.steps_of(epoch) and not out_of_time(steps):
+                total += self._step(*choices.batch(steps, config.batch_size))
+                steps += 1
         # The last step of an epoch can break the weights without a loss that shows it.
         finite = torch.stack([torch.isfinite(p).all() for p in self.model.parameters()]).all()
         # Read once an epoch: a GPU is not waited for at every step.
@@ -207,16 +219,32 @@ class _Training:
         batch = self.pipeline(
             self.train.images[source] / 255, draws, blur_prob=self.config.blur_prob
         )
-        with self._autocast():
-            embeddings = self.encode(self._normalise(batch))  # (V·B, D), one encoder pass
+        with self.inputs.autocast():
+            embeddings = self.encode(self.inputs.normalise(batch))  # (V·B, D), one encoder pass
         options = self.loss_options
-        if self._needs_labels:
+        if self.needs_labels:
             options = options | {"labels": self.train.labels[index]}
         loss = self.loss(embeddings.float().unflatten(0, (-1, len(index))), **options)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.optimiser.step()
         return loss.detach()
+
+    @contextlib.contextmanager
+    def _own_numbers(self, *purpose: str | int) -> Iterator[None]:
+        """Where parts of the user's own draw from the global generator (dropout), seed it.
+
+        The draws then follow from seed and epoch, after a resume too. Built-in parts never draw
+        from it; it is left as it was found.
+        """
+        config = self.config
+        if config.loss in LOSSES and config.encoder in ENCODERS and not config.evaluations:
+            yield
+            return
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(derive(self.seed, "own parts", *purpose))
+            yield
 
     def _seconds_left(self) -> float:
         budget = self.config.budget
@@ -242,17 +270,9 @@ class _Training:
         return out_of_time
 
     @property
-    def _needs_labels(self) -> bool:
-        takes = accepted(self.config.loss)
-        return "labels" in takes and (
-            "false_negatives" not in takes or self.config.false_negatives == "drop"
-        )
-
-    @property
     def _needs_two_labels(self) -> bool:
         return needs_two_labels(self.config.loss, false_negatives=self.config.false_negatives)
 
-    @torch.no_grad()
     def evaluate(self, *, read_test: bool = False) -> EpochRecord:
         """The record of the epoch just finished; the test split only after the last one."""
         started = time.perf_counter()
@@ -262,89 +282,16 @@ class _Training:
         if self.epoch == 0 and self.config.tau_plus == "auto" and "tau_plus" in self.loss_options:
             metrics["tau_plus"] = self.loss_options["tau_plus"]  # what `auto` came to
         if last or self.epoch % self.config.eval_every == 0:
-            bank = self._represent(self.model, self.train)
-            counts["val/knn_top1"] = self._knn(self.model, bank, self.val)
-            if last and read_test:
-                more_counts, more_metrics = self._read_test(bank)
-                counts |= more_counts
-                metrics |= more_metrics
+            with self._own_numbers("evaluation", self.epoch):
+                counts, figures = self.evaluator(self.model, read_test=last and read_test)
+            metrics |= figures
         self.seconds += time.perf_counter() - started
         metrics |= {name: count.accuracy for name, count in counts.items()}
         metrics |= {"seconds": self.seconds, "views": float(self.views)}
-        metrics["flops"] = float(self.views * self._flops_per_view())
+        if self.flops_per_view is not None:
+            metrics["flops"] = float(self.views * self.flops_per_view)
         self.last = metrics
         return EpochRecord(self.epoch, metrics, counts, self.save, last)
-
-    def _flops_per_view(self) -> int:
-        config, shape = self.config, tuple(self.train.images.shape[1:])
-        return flops_per_view(config.encoder, shape, config.projection_dim).training
-
-    def _read_test(self, bank: tuple[Tensor, Tensor]) -> tuple[dict[str, Count], dict[str, float]]:
-        test = _on_device(self.dataset.test, self.device)
-        classes = len(self.dataset.classes)
-        features = self._represent(self.model, test, labelled=False)
-        probe = linear_probe(*bank, *features, classes=classes)
-        untrained = self._initial_model()
-        counts = {
-            "test/knn_top1": knn(*bank, *features, k=self._k(bank), classes=classes),
-            "test/linear_top1": probe[1],
-            "test/linear_top5": probe[5],
-            "test/untrained_knn_top1": self._knn(
-                untrained, self._represent(untrained, self.train), test
-            ),
-        }
-        views = self._test_views(test)
-        metrics = {
-            "test/alignment": alignment(*views),
-            "test/uniformity": uniformity(views[0]),
-        }
-        return counts, metrics
-
-    def _test_views(self, test: Split) -> tuple[Tensor, Tensor]:
-        """Embeddings z of two views of each test image, the same draws for every arm."""
-        count = len(test)
-        widths = self.pipeline.widths
-        draws = draw_epoch(widths, seed=self.seed, epoch=0, views=2, images=count).to(self.device)
-        parts = []
-        for rows in torch.arange(2 * count, device=self.device).split(_EVALUATION_BATCH):
-            images = test.images[rows % count] / 255
-            batch = self.pipeline(images, draws.rows(rows), blur_prob=self.config.blur_prob)
-            with self._autocast():
-                parts.append(self.model(self._normalise(batch)).float())
-        first, second = torch.cat(parts).split(count)
-        return first, second
-
-    def _knn(self, model: SimCLR, bank: tuple[Tensor, Tensor], split: Split) -> Count:
-        queries = self._represent(model, split, labelled=False)
-        return knn(*bank, *queries, k=self._k(bank), classes=len(self.dataset.classes))
-
-    def _k(self, bank: tuple[Tensor, Tensor]) -> int:
-        automatic = neighbours(len(bank[0]), len(self.dataset.classes))
-        return min(self.config.knn_neighbours or automatic, len(bank[0]))
-
-    def _represent(
-        self, model: SimCLR, split: Split, *, labelled: bool = True
-    ) -> tuple[Tensor, Tensor]:
-        """Representations h (N, width) in float32 and labels (N,), without augmentation."""
-        images, labels = split.images, split.labels
-        if labelled and bool((labels < 0).any()):
-            images, labels = images[labels >= 0], labels[labels >= 0]
-        model.eval()
-        with self._autocast():
-            parts = [
-                model.backbone(self._normalise(part / 255)).float()
-                for part in images.split(_EVALUATION_BATCH)
-            ]
-        return torch.cat(parts), labels
-
-    def _normalise(self, images: Tensor) -> Tensor:
-        images = (images - self.mean) / self.std
-        return images.contiguous(memory_format=torch.channels_last)
-
-    def _autocast(self) -> torch.autocast:
-        return torch.autocast(
-            self.device.type, dtype=self.autocast or torch.bfloat16, enabled=bool(self.autocast)
-        )
 
     def save(self) -> dict[str, Any]:
         """Everything that the next epoch depends on; safe for `torch.load(weights_only=True)`.
@@ -365,7 +312,7 @@ class _Training:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `save` gave."""
+        """Continue from what `save` gave."""
         expected = {"version": STATE_VERSION, "seed": self.seed, "loss": self.config.loss}
         found = {key: state.get(key) for key in expected}
         if found != expected:
@@ -383,45 +330,17 @@ def dataset_of(config: TrainConfig) -> Dataset:
     return load_dataset(**selection(config))
 
 
-def _loss_options(config: TrainConfig, labels: Tensor) -> dict[str, Any]:
+def _initial_model(config: TrainConfig, seed: int, channels: int, device: torch.device) -> SimCLR:
+    weights = derive(seed, "weights")
+    model = build_model(config.encoder, channels, config.projection_dim, seed=weights).to(device)
+    # GPUs' tensor cores want it; on CPUs whole trainings are 1.1 to 1.2 times as fast.
+    return model.to(memory_format=torch.channels_last)
+
+
+def _loss_options(
+    config: TrainConfig, labels: Tensor, options: Mapping[str, Any]
+) -> dict[str, Any]:
     """The keyword arguments that the configured loss takes, apart from the labels."""
     tau_plus = implied_tau_plus(labels) if config.tau_plus == "auto" else config.tau_plus
-    values = {
-        "temperature": config.temperature,
-        "tau_plus": tau_plus,
-        "beta": config.beta,
-        "alpha": config.alpha,
-        "margin": config.margin,
-        "aggregation": config.aggregation,
-        "false_negatives": config.false_negatives,
-        "floor": config.floor,
-    }
-    takes = accepted(config.loss)
-    return {name: value for name, value in values.items() if name in takes}
-
-
-def _autocast_dtype(precision: str, device: torch.device) -> torch.dtype | None:
-    """bfloat16 where asked for, or where a GPU has it; else None: float32 throughout."""
-    if precision == "bfloat16":
-        return torch.bfloat16
-    if precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported():
-        return torch.bfloat16
-    return None
-
-
-def _channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation per channel of the training images, each (1, C, 1, 1)."""
-    channels = images.shape[1]
-    grey_levels = torch.arange(256, device=images.device, dtype=torch.float64) / 255
-    # From histograms: exact, and no float copy of the whole split.
-    counts = torch.stack(
-        [torch.bincount(images[:, c].flatten().int(), minlength=256) for c in range(channels)]
-    ).double()
-    weights = counts / counts.sum(1, keepdim=True)
-    mean = weights @ grey_levels
-    std = (weights @ grey_levels.square() - mean.square()).clamp(min=1e-12).sqrt()
-    return mean.float().view(1, -1, 1, 1), std.float().view(1, -1, 1, 1)
-
-
-def _on_device(split: Split, device: torch.device) -> Split:
-    return Split(split.images.to(device), split.labels.to(device))
+    values = vars(config) | {"tau_plus": tau_plus} | dict(options)
+    return {name: values[name] for name in accepted(config.loss) if name in values}

@@ -41,8 +41,8 @@ def find_workload(data: dict[str, Any], beside: FilePath) -> tuple[Workload | No
         data["beside"] = str(beside)
     try:
         workload = load_workload(name, str(beside), declared)
-        settings = [{path[-1 - isinstance(path[-1], int) * 2]: v} for path, v in written]
-        workload = workload.extended(settings, lambda part: load_object(part, str(beside)))
+        trainings = list(_trainings(data))
+        workload = workload.extended(trainings, lambda part: load_object(part, str(beside)))
     except ValueError as error:
         return None, [fault_of(error, _place(written, error) or ("workload",))]
     if isinstance(workload, FunctionWorkload) and not declared:
@@ -88,6 +88,21 @@ def _fill_in(data: dict[str, Any], workload: Workload, declared: Mapping[str, An
     tested = list(workload.confirm_metrics) or [n for n in names if n.startswith("test/")]
     if isinstance(confirm, dict) and "metrics" not in confirm and tested:
         data["confirm"] = confirm | {"metrics": tested}
+
+
+def _trainings(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Settings as trainings may combine them: trial with each arm, condition and choice."""
+    trial = data.get("trial")
+    trial = dict(trial) if isinstance(trial, Mapping) else {}
+    yield trial
+    for path, value in _written(data):
+        if path[0] == "search":
+            yield trial | {str(path[2]): value}
+    for room in ("arms", "conditions"):
+        named = data.get(room)
+        for settings in named.values() if isinstance(named, Mapping) else ():
+            if isinstance(settings, Mapping):
+                yield trial | dict(settings)
 
 
 def _written(data: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:

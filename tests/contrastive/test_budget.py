@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from contrastive.config import TrainConfig, settings
 from contrastive.encoders import SimCLR
 from contrastive.train import main
+from contrastive.training.evaluator import Evaluator
 from contrastive.training.flops import flops_per_view
 from contrastive.training.length import extent
 from contrastive.training.loop import train
@@ -120,15 +121,13 @@ def test_seconds_end_a_training_within_an_epoch_and_across_a_resume(monkeypatch)
 def test_seconds_of_evaluations_are_not_counted(monkeypatch):
     clock = Clock()
     monkeypatch.setattr("contrastive.training.loop.time", clock)
-    from contrastive.training.loop import _Training
-
-    original = _Training._represent
+    original = Evaluator.represent
 
     def slow(self, *args, **options):
         clock.now += 1000
         return original(self, *args, **options)
 
-    monkeypatch.setattr(_Training, "_represent", slow)
+    monkeypatch.setattr(Evaluator, "represent", slow)
     found = list(train(tiny(epochs=2, budget={"seconds": 100}), 1))
     assert [r.metrics["views"] for r in found] == [0, 200, 400]
     assert found[-1].metrics["seconds"] > 1000

@@ -8,7 +8,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from contrastive.evaluation import (
+from contrastive.training.evaluation import (
     PROBE_L2,
     Count,
     alignment,

@@ -15,6 +15,7 @@ from contrastive.data import DataError
 from contrastive.encoders import ENCODERS, build_model
 from contrastive.seeds import derive, generator
 from contrastive.training.batches import sources
+from contrastive.training.evaluator import Evaluator
 from contrastive.training.false_positives import other_class
 from contrastive.training.loop import Diverged, StateError, _Training, dataset_of, train
 
@@ -98,9 +99,9 @@ def test_the_test_split_is_read_only_when_asked_and_only_at_the_end(monkeypatch)
     having = [i for i, r in enumerate(records) if any(n.startswith("test/") for n in r)]
     assert having == [3]
     reads = []
-    original = _Training._read_test
+    original = Evaluator._on_test
     monkeypatch.setattr(
-        _Training, "_read_test", lambda self, bank: reads.append(1) or original(self, bank)
+        Evaluator, "_on_test", lambda self, *args: reads.append(1) or original(self, *args)
     )
     list(train(tiny(), 1))
     assert len(reads) == 1

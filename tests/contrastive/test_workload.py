@@ -199,6 +199,7 @@ def test_options_of_other_losses_do_not_apply():
     assert not WORKLOAD.applies("beta", {})
     assert WORKLOAD.applies("batch_size", {"loss": "triplet"})
     assert not WORKLOAD.applies("temperature", {"loss": "triplet"})
+    assert WORKLOAD.applies("beta", {"loss": ["of another", "type"]})
 
 
 def test_length_is_told_by_epochs_and_budget():

@@ -1,1 +1,1 @@
-"""Which layouts on disk can be read? One module per layout."""
+"""The layouts on disk that can be read, one module per layout."""

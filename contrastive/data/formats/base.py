@@ -1,4 +1,4 @@
-"""What must a layout on disk offer so that the rest of the package can use it?"""
+"""The form of a layout on disk, and of what is read from it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ class Decoded:
     Attributes:
         classes: C names, in the order of the labels.
         splits: "train", and where the source has them "val", "test" and "unlabelled".
+        augmentation: "digits" or "natural"; None: the source's.
     """
 
     classes: tuple[str, ...]
     splits: dict[str, Stream]
+    augmentation: str | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def check_published(file: Path, md5: str) -> None:
     """Compare a file of published size with its published checksum, as torchvision does.
 
     Call it only for files that hold as many images as the published ones: a user's own subset
-    in the same layout is welcome and has no published checksum.
+    in the same layout is accepted and has no published checksum.
 
     Raises:
         DataError: the checksums differ.

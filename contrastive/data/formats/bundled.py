@@ -1,4 +1,4 @@
-"""Which format has a dataset that comes with an installed package?"""
+"""The format of a dataset that comes with an installed package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def bundled(*, scattered: bool) -> Format:
     """scikit-learn's digits as a format without files."""
 
     def decode(root: Path, files: list[Path]) -> Decoded:
-        # Not above: it takes PyTorch, which nobody needs for images that the cache has.
+        # Not above: it takes PyTorch, which is not needed for images that are in the cache.
         from contrastive.data.formats import digits
 
         return digits.decode(scattered=scattered)

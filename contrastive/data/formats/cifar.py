@@ -1,4 +1,4 @@
-"""How are CIFAR's pickled batches, torchvision's layout, read?
+"""The reader of CIFAR's pickled batches, torchvision's layout.
 
 Not through torchvision's own classes: they refuse every folder but the published one, so that
 neither a subset nor a test's small files can be read, and they unpickle without restrictions.

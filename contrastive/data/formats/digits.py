@@ -1,4 +1,4 @@
-"""Which real images need no download? scikit-learn's digits, plain and scattered.
+"""scikit-learn's digits, plain and scattered: real images that need no download.
 
 `scattered_digits` shows every digit under its own rotation, scale and shift on a larger canvas,
 drawn once and kept: nearest neighbours on raw pixels no longer solve the task, a

@@ -1,4 +1,4 @@
-"""How is a folder of class folders read?
+"""The reader of a folder of class folders.
 
 Either class folders directly, or split folders `train`, `val` and `test` with class folders in
 each. Pictures of any size become 32x32 RGB: scaled, then cropped at the centre.

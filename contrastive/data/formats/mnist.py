@@ -1,4 +1,4 @@
-"""How are MNIST's idx files, packed or not, read?"""
+"""The reader of MNIST's idx files, packed or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are Parquet shards of the Hugging Face image layout read?
+"""The reader of Parquet shards in the Hugging Face image layout.
 
 Columns `img` or `image` (struct of `bytes` and `path`, or plain bytes) and `label`; files
 `train-*.parquet`, `test-*.parquet` and perhaps `validation-*.parquet` in the dataset's folder

@@ -1,4 +1,4 @@
-"""How does an encoded picture (PNG, JPEG, WebP …) become an array of bytes?"""
+"""Encoded pictures (PNG, JPEG, WebP …) as arrays of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are STL-10's binary files read, without holding 2.8 GB in memory?"""
+"""The reader of STL-10's binary files, which holds only a part of their 2.8 GB in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good is a representation: weighted kNN, linear probe, alignment and uniformity?"""
+"""The measures of a representation: weighted kNN, linear probe, alignment and uniformity."""
 
 from __future__ import annotations
 
