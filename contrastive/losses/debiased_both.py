@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from contrastive.losses import debiased_negatives, debiased_positives
-from contrastive.losses.anchors import anchors
-from contrastive.losses.checks import FLOORS, check_choice, check_number
+from contrastive.losses.terms.anchors import anchors
+from contrastive.losses.terms.checks import FLOORS, check_choice, check_number
 
 
 def debiased_both(

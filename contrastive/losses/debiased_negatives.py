@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from contrastive.losses import nt_xent
-from contrastive.losses.anchors import Anchors, anchors
-from contrastive.losses.checks import FLOORS, check_choice, check_number
-from contrastive.losses.logspace import log1pexp, log_difference
+from contrastive.losses.terms.anchors import Anchors, anchors
+from contrastive.losses.terms.checks import FLOORS, check_choice, check_number
+from contrastive.losses.terms.logspace import log1pexp, log_difference
 
 
 def debiased_neg(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from contrastive.losses.anchors import Anchors, anchors
-from contrastive.losses.logspace import log1pexp
+from contrastive.losses.terms.anchors import Anchors, anchors
+from contrastive.losses.terms.logspace import log1pexp
 
 
 def contrastive(

@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from contrastive.losses.anchors import same_label, unit_length
-from contrastive.losses.checks import check_labels, check_temperature, check_views
-from contrastive.losses.similarities import similarities
+from contrastive.losses.terms.anchors import same_label, unit_length
+from contrastive.losses.terms.checks import check_labels, check_temperature, check_views
+from contrastive.losses.terms.similarities import similarities
 
 
 def supcon(views: Tensor, *, temperature: float, labels: Tensor | None = None) -> Tensor:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from contrastive.device import waits
-from contrastive.losses.anchors import same_label, unit_length
-from contrastive.losses.checks import check_labels, check_number, check_views
+from contrastive.losses.terms.anchors import same_label, unit_length
+from contrastive.losses.terms.checks import check_labels, check_number, check_views
 
 
 def triplet(views: Tensor, *, labels: Tensor | None = None, margin: float = 0.2) -> Tensor:

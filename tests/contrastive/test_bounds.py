@@ -8,22 +8,13 @@ import pytest
 import torch
 from scipy.stats import vonmises_fisher
 
-from contrastive.bounds import (
-    Mixture,
-    estimate,
-    lemma_1,
-    lemma_1_slack,
-    main,
-    neg_errors,
-    pos_errors,
-    sample,
-    slope,
-    theorem_2_1,
-    theorem_3,
-)
-from contrastive.losses.anchors import Anchors
+from contrastive.bounds.__main__ import main
+from contrastive.bounds.errors import estimate, lemma_1_slack, neg_errors, pos_errors, slope
+from contrastive.bounds.mixture import Mixture, sample
+from contrastive.bounds.theorems import lemma_1, theorem_2_1, theorem_3
 from contrastive.losses.debiased_negatives import per_anchor as neg_per_anchor
 from contrastive.losses.debiased_positives import per_anchor as pos_per_anchor
+from contrastive.losses.terms.anchors import Anchors
 
 TWO = Mixture(classes=2)
 
@@ -137,8 +128,8 @@ def test_the_same_seed_gives_the_same_sample():
 
 
 def test_the_command_prints_tables_and_draws_the_figure(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("contrastive.bounds.NEGATIVES", (16, 64, 256))
-    monkeypatch.setattr("contrastive.bounds.POSITIVES", (1, 4, 16))
+    monkeypatch.setattr("contrastive.bounds.comparison.NEGATIVES", (16, 64, 256))
+    monkeypatch.setattr("contrastive.bounds.comparison.POSITIVES", (1, 4, 16))
     main(["--figure", str(tmp_path / "bounds.png"), "--trials", "20"])
     assert (tmp_path / "bounds.png").read_bytes().startswith(b"\x89PNG")
     printed = capsys.readouterr().out

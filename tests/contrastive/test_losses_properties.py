@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from contrastive.losses import LOSSES, accepted
-from contrastive.losses.similarities import _with_maximum, similarities
+from contrastive.losses.terms.similarities import _with_maximum, similarities
 
 PAIRWISE = ["contrastive", "debiased_neg", "debiased_pos", "debiased_both", "hard_neg"]
 ALL = [*PAIRWISE, "supcon", "triplet"]
@@ -163,7 +163,7 @@ def test_gradient(name, options, floor, temperature):
 
 
 def test_gradient_in_steps_of_rows(monkeypatch):
-    monkeypatch.setattr("contrastive.losses.similarities.CPU_SCRATCH", 3 * 3 * 5)
+    monkeypatch.setattr("contrastive.losses.terms.similarities.CPU_SCRATCH", 3 * 3 * 5)
     views = random_views(3, 5, 3).requires_grad_()
     assert torch.autograd.gradcheck(
         lambda v: call("hard_neg", v, beta=0.7, aggregation="loss_combination"), (views,)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from contrastive.device import waits
-from contrastive.losses.checks import (
+from contrastive.losses.terms.checks import (
     AGGREGATIONS,
     FALSE_NEGATIVES,
     check_choice,
@@ -18,7 +18,7 @@ from contrastive.losses.checks import (
     check_temperature,
     check_views,
 )
-from contrastive.losses.similarities import similarities
+from contrastive.losses.terms.similarities import similarities
 
 
 class Anchors(NamedTuple):
