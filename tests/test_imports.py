@@ -19,6 +19,7 @@ FORBIDDEN = {
     "study": {"contrastive", "torch"},
 }
 ROOMS = {"ray": "study/execution/", "mlflow": "study/tracking/"}
+CATALOGUES = {"contrastive/data/formats", "contrastive/losses"}
 MOST_LEVELS = {"study": 8, "analysis": 7, "contrastive": 9}
 
 
@@ -78,12 +79,15 @@ def test_no_import_runs_back_up(package: str):
         assert free, f"these rooms import each other in a circle: {sorted(left)}"
         left = {room: others for room, others in left.items() if room not in free}
         levels += 1
-    assert levels <= MOST_LEVELS[package]
+    assert levels <= CATALOGUES = {"contrastive/data/formats", "contrastive/losses"}
+MOST_LEVELS[package]
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
 def test_a_folder_can_be_taken_in_at_a_glance(folder: Path):
     files = [file for file in folder.glob("*.py") if file.name != "__init__.py"]
+    if folder.relative_to(ROOT).as_posix() in CATALOGUES:
+        return  # one file for each member, however many there come to be
     assert 4 <= len(files) <= 9
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-
 # Hoeffding: P(|mean - E| >= ε) <= 2 exp(-2Nε²/(b - a)²) with b - a = e - 1/e. The papers divide by
 # b - a and get e^{3/2} where e (e - 1/e) = e² - 1 comes out.
 PRINTED, CORRECTED = math.exp(1.5), math.exp(2) - 1
