@@ -24,9 +24,16 @@ from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 from study.design.study import Study  # noqa: E402
-from study.records.files import write_table
-from study.records.rows import RESULT_COLUMNS, RUN_COLUMNS, result_rows, run_row
-from study.records.ledger import Ending, Ledger
+from study.records.files import write_table  # noqa: E402
+from study.records.ledger import (  # noqa: E402
+    RESULT_COLUMNS,
+    RUN_COLUMNS,
+    Ending,
+    Ledger,
+    result_rows,
+    run_row,
+)
+from study.spec.find_workload import resolved  # noqa: E402
 
 EPOCHS, METRIC = 9, "val/knn_top1"
 NODES, GPUS = 2, 8
@@ -117,7 +124,7 @@ def in_tables(folder: Path, runs: int) -> str:
     steps.append(("runs.csv", time.perf_counter()))
     write_table(folder / "results.csv", RESULT_COLUMNS, result_rows(e for _, e in endings))
     steps.append(("results.csv", time.perf_counter()))
-    assert ConfirmSource(jobs, ledger).remaining() == 0
+    assert ConfirmSource(jobs, ledger, study.trains).remaining() == 0
     steps.append(("resumed", time.perf_counter()))
     took = [f"{name} {now - before:.1f} s" for (_, before), (name, now) in pairwise(steps)]
     return f"{len(jobs)} confirmation runs: {', '.join(took)}; driver {_memory():.0f} MB"
@@ -200,7 +207,7 @@ class Timed:
 
 
 def simulated(data: Mapping[str, Any], report: Callable, *, threads: int = 1) -> None:
-    """As `study.execution.worker.run_job`: reports at the rungs and at the end, and sleeps in between."""
+    """As `study.execution.worker.run_job`: reports at rungs and at the end, sleeps in between."""
     waiting, began = [], time.time()
     for record in _records(data):
         if record.epoch:
@@ -251,7 +258,7 @@ def _study(arms: int, trials: int, seeds: int) -> Study:
         },
         "early_stopping": {"grace_epochs": 1, "reduction_factor": 3},
     }
-    return Study.model_validate(
+    return resolved(
         {
             "name": "scale",
             "trial": {"dataset": "digits", "epochs": EPOCHS},

@@ -167,8 +167,7 @@ def _config_faults(study: Study) -> Iterator[Fault]:
         usable = True
         for condition, settings in arm.settings.items():
             # What is searched may be required of the function, and is drawn.
-            drawn = arm.space.draw(lambda _, p: p.choices[0] if p.choices else p.low)
-            error = _refused(study, drawn | settings)
+            error = _refused(study, arm.space.middle() | settings)
             if error:
                 usable = usable and condition != study.tuned_under
                 yield _config_fault(study, arm, condition, error)

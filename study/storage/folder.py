@@ -210,6 +210,9 @@ class Folder:
                 continue
             if key == "search.max_failures":
                 continue
+            # Metrics that a later version declares too; older studies declared none.
+            if key.split(".")[0] == "metrics" and not was:
+                continue
             found.append(f"{key}: was {_show(was)}, is now {_show(now)}")
         return found
 

@@ -23,12 +23,13 @@ from study.phases.pruners import Halving
 from study.phases.search import SearchSource
 from study.records.job import Job, Record
 from study.records.ledger import Ending, Ledger
+from study.spec.find_workload import resolved
 
 METRIC = "val/knn_top1"
 
 
 def study(arms: dict | None = None, trials: int = 9, epochs: int = 9, **search) -> Study:
-    return Study.model_validate(
+    return resolved(
         {
             "name": "s",
             "trial": {"dataset": "digits", "epochs": epochs},
@@ -512,12 +513,12 @@ def test_whatever_depends_on_the_clock_is_told(tmp_path):
     assert "search.budget.epochs makes it exact" in caveat
     assert source_in(tmp_path / "epochs", study(budget={"epochs": 9})).caveats() == []
     trial = {"trial": s.trial | {"budget": {"seconds": 5.0}}}
-    both = Study.model_validate(s.model_dump(exclude_none=True) | trial)
+    both = resolved(s.model_dump(exclude_none=True) | trial)
     of_seconds, of_hours = source_in(tmp_path / "both", both).caveats()
     assert "a budget of views makes it exact" in of_seconds
     assert of_hours == caveat
     counted = {"trial": s.trial | {"budget": {"epochs": 9}}}
-    plain = Study.model_validate(study().model_dump(exclude_none=True) | counted)
+    plain = resolved(study().model_dump(exclude_none=True) | counted)
     assert source_in(tmp_path / "plain", plain).caveats() == []
 
 
@@ -605,7 +606,7 @@ class TestSeveralMetrics:
             ended.append(Ending(dataclasses.replace(job, number=number), "finished", (record,)))
         worst = Record(9, {METRIC: 2.0, "views": 0.0}, {})
         ended.append(Ending(dataclasses.replace(job, number=40), "stopped", (worst,)))
-        found = {ending.job.number: values for ending, values in front(ended, s.search)}
+        found = {ending.job.number: values for ending, values in front(ended, s)}
         assert found == {t.number: tuple(t.values) for t in both.best_trials}
         assert len(set(found.values())) > 1
 
@@ -613,7 +614,7 @@ class TestSeveralMetrics:
         s = self.several(smooth_epochs=2)
         job = source_in(tmp_path, s).next()
         records = [Record(e, {METRIC: 0.1 * e, "views": 10.0 * e}, {}) for e in range(5)]
-        assert judged(Ending(job, "finished", tuple(records)), s.search) == [
+        assert judged(Ending(job, "finished", tuple(records)), s) == [
             pytest.approx(0.35), 40.0,
         ]  # fmt: skip
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from contrastive.config import TrainConfig
 from study.design.study import Study
 from study.records.job import Job, Record, work
 from study.records.ledger import Ending, Ledger
 from study.reporting.tables import write_tables
-from study.storage.folder import Folder
+from study.spec.find_workload import resolved
 
 # (arm, outcome, val/knn_top1, views, temperature)
 TRIALS = [
@@ -26,7 +25,7 @@ TRIALS = [
 
 def study(metric: object) -> Study:
     space = {"temperature": {"low": 0.1, "high": 1.0}}
-    return Study.model_validate(
+    return resolved(
         {
             "name": "p",
             "trial": {"dataset": "digits", "epochs": 3},
@@ -42,9 +41,10 @@ def tables(folder: Path, metric: object) -> Folder:
     s, ledger = study(metric), Ledger(folder)
     for number, (arm, outcome, quality, views, temperature) in enumerate(TRIALS):
         drawn = {"temperature": temperature}
+        training = work(s.trains, s.trains.complete(s.fixed(arm, "default") | drawn))
         job = Job(
             phase="search", arm=arm, condition="default", seed=0, number=number, drawn=drawn,
-            folder=str(folder), **work(TrainConfig(**(s.fixed(arm, "default") | drawn))),
+            folder=str(folder), **training,
         )  # fmt: skip
         record = Record(3, {"val/knn_top1": quality, "views": views}, {})
         ledger.write(Ending(job, outcome, (record,)))

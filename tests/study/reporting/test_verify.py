@@ -13,12 +13,12 @@ from study.records.job import Record
 from study.records.ledger import Ending, Ledger
 from study.reporting.tables import write_tables
 from study.reporting.verify import _pareto, _search
-from study.storage.folder import Folder
+from study.spec.find_workload import resolved
 
 
 def study(**changes: object) -> Study:
     search = {"trials_per_arm": 3, "space": {"temperature": {"low": 0.1, "high": 1.0}}}
-    return Study.model_validate(
+    return resolved(
         {
             "name": "v",
             "trial": {"dataset": "digits", "epochs": 6},
