@@ -1,4 +1,4 @@
-"""Who decides what runs next? The contract between the phases and what executes their jobs."""
+"""The contract between the phases, which decide what runs next, and what executes their jobs."""
 
 from __future__ import annotations
 

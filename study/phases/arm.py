@@ -122,7 +122,7 @@ class ArmSearch:
 
     def _on_grid(self, declared: Settings) -> Settings | None:
         """The first point of the grid that has the declared values; none is against `require`."""
-        assert self._points is not None  # told otherwise by `study.spec.search_checks`
+        assert self._points is not None  # else refused by `study.spec.search_checks`
         at = _point(declared)
         return next((p for p in self._points if at <= _point(p)), None)
 

@@ -1,4 +1,4 @@
-"""What would this study do, what could it show, and how long would it take?"""
+"""The dry run: what a study would do, what it could show, and how long it would take."""
 
 from __future__ import annotations
 

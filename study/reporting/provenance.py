@@ -78,7 +78,7 @@ def _test_reads(folder: Folder) -> str:
     try:
         with folder.runs_csv.open(newline="") as file:
             rows = [(row["phase"], int(row["test_reads"])) for row in csv.DictReader(file)]
-    except (OSError, ValueError, KeyError, TypeError, csv.Error):  # damage is told elsewhere
+    except (OSError, ValueError, KeyError, TypeError, csv.Error):  # damage is reported elsewhere
         return "not known"
     confirming = [reads for phase, reads in rows if phase == "confirm"]
     searching = sum(reads for phase, reads in rows if phase != "confirm")

@@ -119,7 +119,7 @@ def _search(folder: Folder, study: Study) -> Iterator[str]:
         return
     file = folder.path / "search.db"
     if not file.exists():
-        yield "search.db: is missing, so that it cannot be told whether trials are"
+        yield "search.db: is missing, so that trials cannot be checked"
         return
     records = {(e.job.arm, e.job.number): e for e in Ledger(folder.path).all("search")}
     try:
@@ -164,7 +164,7 @@ def _other_trial(key: str, trial: FrozenTrial, ending: Ending, study: Study) -> 
     timed = study.trains.timed(ending.job.config) and ending.outcome == "finished"
     for epoch, value in trial.intermediate_values.items():
         if timed and epoch >= ending.epochs:
-            continue  # told by a worker that was lost; the one that took over ended before
+            continue  # reported by a worker that was lost; the one that took over ended before
         if logged.get(epoch) != value:
             was = logged.get(epoch)
             yield f"{key}: {metric} at epoch {epoch} is {was}, but {value} in search.db"

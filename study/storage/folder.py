@@ -50,7 +50,7 @@ class Folder:
             )
 
     def open(self, study: Study, *, command: str, storage: str) -> str:
-        """Write the design of a new study, or check that an old one may go on; the study's id.
+        """Write the design of a new study, or check that an old one may continue; the study's id.
 
         Call it under `locked`: another command may be running this study.
 
@@ -230,10 +230,10 @@ class Folder:
 def already_exists(
     name: str, *, where: str, state: str, command: str, free_name: str
 ) -> StudyError:
-    """What a command is told that would start a study of a name that is taken."""
+    """The error for a command that would start a study of a name that is taken."""
     return StudyError(
         f"the study `{name}` already exists in {where} ({state}); nothing was changed\n"
-        f"  to go on with it:    {command} --resume\n"
+        f"  to continue it:      {command} --resume\n"
         f"  to start a new one:  {command} --name {free_name}"
     )
 

@@ -33,7 +33,7 @@ class RemoteStudy:
     Args:
         address: `--storage`.
         name: of the study.
-        say: told what the user should know, in a line.
+        say: called with what the user should know, in a line.
 
     Raises:
         StudyError: the address cannot be used.

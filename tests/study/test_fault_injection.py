@@ -370,7 +370,7 @@ class TestLocks:
 
 
 class TestMlflow:
-    """MLflow is a mirror: whatever becomes of it, the study goes on."""
+    """MLflow is a mirror: whatever becomes of it, the study continues."""
 
     def test_a_server_that_nobody_runs_costs_one_warning(
         self, here, undisturbed, monkeypatch, capsys
@@ -385,7 +385,7 @@ class TestMlflow:
         assert time.monotonic() - started < 45
         told = capsys.readouterr().err
         assert told.count("MLflow cannot be written") == 1
-        assert "the study goes on without it" in told
+        assert "the study continues without it" in told
         check(undisturbed)
 
     def test_a_locked_database_of_mlflow_delays_its_own_writer_only(

@@ -151,7 +151,7 @@ def trainings_per_card(
         study: the study; its heaviest trainings are measured.
         folder: of the study; what was measured is kept in `packing.json`.
         open_bench: gives a card; raises Unmeasured where there is none to measure on.
-        say: told the result, or why it is one per card, in one line.
+        say: called with the result, or why it is one per card, in one line.
 
     Returns:
         1 if it could not be measured: two trainings that do not fit would end each other; and 1
@@ -177,7 +177,7 @@ def trainings_per_card(
     if not known:
         kept = {"asked": asked, "card": asdict(bench.card)} | asdict(packing)
         write_whole(file, json.dumps(kept, indent=2))
-    say(f"gpus: auto is {_told(packing, bench.card)}{', as measured before' if known else ''}")
+    say(f"gpus: auto is {_described(packing, bench.card)}{', as measured before' if known else ''}")
     return packing.together
 
 
@@ -214,7 +214,7 @@ def _kept(file: Path, asked: str) -> Packing | None:
     return None
 
 
-def _told(packing: Packing, card: Card) -> str:
+def _described(packing: Packing, card: Card) -> str:
     one = packing.together == 1
     rates = ", ".join(f"{s.together}: {s.steps_per_s:.1f}" for s in packing.seen)
     at = next(s for s in packing.seen if s.together == packing.together)

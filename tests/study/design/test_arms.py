@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from study.design.length import epochs_of, planned_epochs
 
 from contrastive.workload import WORKLOAD
 from study.design.arms import arms_of, planned_epochs, timed
@@ -16,7 +15,6 @@ from study.execution.worker import run_job
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
 from study.phases.search import SearchSource
 from study.planning.dry_run import plan_lines
-from study.records.folder import Folder
 from study.records.job import Job, job_from, record_from, work
 from study.records.ledger import Ending, Ledger
 from study.reporting.verify import _other_configs

@@ -24,6 +24,7 @@ from study.execution.resources import Share, share
 from study.records.job import Job, work
 from study.session import Session
 from study.spec.find_workload import resolved
+from study.storage.folder import Folder
 
 CONFIG = {"dataset": "digits", "train_limit": 100, "batch_size": 20, "epochs": 2}
 ASKED = {"workload": "contrastive", "beside": "", "declared": {}}

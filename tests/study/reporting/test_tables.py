@@ -12,6 +12,7 @@ from study.records.job import Job, Record, work
 from study.records.ledger import Ending, Ledger
 from study.reporting.tables import write_tables
 from study.spec.find_workload import resolved
+from study.storage.folder import Folder
 
 # (arm, outcome, val/knn_top1, views, temperature)
 TRIALS = [

@@ -14,6 +14,7 @@ from study.records.ledger import Ending, Ledger
 from study.reporting.tables import write_tables
 from study.reporting.verify import _pareto, _search
 from study.spec.find_workload import resolved
+from study.storage.folder import Folder
 
 
 def study(**changes: object) -> Study:

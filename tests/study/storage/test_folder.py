@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from study.records.folder import Folder
 
 import study as study_package
 from study.design.study import Study
 from study.errors import StudyError
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
 from study.records.files import digest, write_whole
-from study.records.folder import Folder
 from study.records.job import Job, Record
 from study.records.ledger import Ending, Ledger, result_rows
 from study.spec.find_workload import resolved
