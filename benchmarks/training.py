@@ -2,7 +2,8 @@
 
 The published pipeline is in `published.py`. Ours is `contrastive.training.loop` in several
 variants: float32, bfloat16, and either with a compiled encoder. The runs of a cell take turns;
-ratios are medians over neighbouring epochs of one run. Compiling is timed apart, in its variant's first epoch.
+ratios are medians over neighbouring epochs of one run. Compiling is timed apart, in its variant's
+first epoch.
 
     python benchmarks/training.py                        # small_cnn on two CPU cores, minutes
     python benchmarks/training.py --device cuda --all    # ResNet-18 at the preprint's scale

@@ -13,20 +13,14 @@ from typing import Any
 
 from rich.console import Console
 
-from study.design.study import Study
+from study.design import Study
 from study.errors import StudyError
-from study.phases.confirmation import ConfirmSource, confirmation_jobs
-from study.planning.identical import identical_lines
-from study.records.job import Job
-from study.records.ledger import Ledger
-from study.reporting.provenance import hardware, versions
-from study.reporting.summary import close_study
-from study.reporting.tables import write_tables
-from study.storage.folder import Folder
-from study.storage.object_store import is_address, shown
-from study.storage.remote_study import RemoteStudy
-from study.tracking.mlflow_tracker import Tracker
-from study.tracking.progress import Display
+from study.phases import ConfirmSource, confirmation_jobs
+from study.planning import identical_lines
+from study.records import Job, Ledger
+from study.reporting import close_study, hardware, versions, write_tables
+from study.storage import Folder, RemoteStudy, is_address, shown
+from study.tracking import Display, Tracker
 from study.workload import Settings
 
 
@@ -163,7 +157,7 @@ class Session:
             self.tracker.backfill(self.ledger.all("search"))
             self.tracker.phase("search", params={}, done=True)
             return frozen
-        from study.phases.search import SearchSource
+        from study.phases import SearchSource
 
         source = SearchSource(self.study, self.folder.path, self.ledger, slots=self._slots())
         for caveat in source.caveats():
@@ -197,7 +191,7 @@ class Session:
         self.tracker.backfill(earlier)
         if not source.remaining():
             return
-        from study.execution.ray_tune import execute
+        from study.execution import execute
 
         title = {"confirm": "confirmation"}.get(phase, phase)
         metric = self.study.shown_metric
@@ -220,8 +214,7 @@ class Session:
     def _slots(self) -> int:
         """Start Ray when the first job is about to run, not to write a report again."""
         if self.share is None:
-            from study.execution.ray_cluster import start_ray
-            from study.execution.resources import share
+            from study.execution import share, start_ray
 
             start_ray(self.address, self.study)
             self.share = share(self.study.resources)

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from study.design.study import Parameter
-from study.workload import Settings, Workload
-from study.workload.settings import integral
+from study.workload import Settings, Workload, integral
 
 MOST_POINTS = 10_000
 _MOST_CHOICES = 1000  # combinations looked at to find out whether a dimension can count

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from study.execution.protocols import Monitor, Source
-from study.records.job import Job, Record, record_from
-from study.records.ledger import Ending
+from study.records import Ending, Job, Record, record_from
 
 Work = Callable[..., None]  # as `run_job`
 STARTS = 4  # of a job whose worker is lost before any report

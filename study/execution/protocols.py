@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from study.records.job import Job, Record
-from study.records.ledger import Ending
+from study.records import Ending, Job, Record
 
 
 class Source(Protocol):

@@ -9,14 +9,12 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from study.design.arms import arms_of
-from study.design.study import Parameter, Study
+from study.design import Parameter, Study, arms_of
 from study.phases.objectives import direction, gain, judged
 from study.phases.pruners import DECLARED, pruner
 from study.phases.samplers import sampler
 from study.phases.seeds import derive
-from study.records.job import Record
-from study.records.ledger import Ending
+from study.records import Ending, Record
 from study.workload import Settings
 
 REJECTED = "rejected"  # user attribute of a draw that was not tried, with the reason

@@ -14,13 +14,11 @@ from pathlib import Path
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from study.design.arms import timed
-from study.design.study import Study
+from study.design import Study, timed
 from study.errors import Paused, last_line
 from study.phases.arm import ArmSearch
 from study.phases.optuna_storage import open_storage
-from study.records.job import Job, Record, work
-from study.records.ledger import Ending, Ledger
+from study.records import Ending, Job, Ledger, Record, work
 from study.workload import Settings
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from study.design.arms import arms_of, timed
-from study.design.study import EarlyStopping, Parameter, Study
+from study.design import EarlyStopping, Parameter, Study, arms_of, timed
 from study.planning.duration import time_lines
 from study.planning.identical import identical_lines
 from study.planning.power import power_lines
-from study.tracking.progress import duration
+from study.tracking import duration
 
 
 def plan_lines(

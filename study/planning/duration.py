@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from study.design.arms import arms_of
-from study.design.study import EarlyStopping, Study
+from study.design import EarlyStopping, Study, arms_of
 from study.errors import first_line
-from study.tracking.progress import duration
+from study.tracking import duration
 
 
 def time_lines(study: Study, slots: int) -> Iterator[str]:

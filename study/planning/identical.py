@@ -9,8 +9,7 @@ import json
 from collections.abc import Hashable, Iterator, Mapping
 
 from analysis.inputs.plan import read_plan
-from study.design.arms import Arm, arms_of
-from study.design.study import Study
+from study.design import Arm, Study, arms_of
 
 
 def identical_lines(study: Study) -> Iterator[str]:

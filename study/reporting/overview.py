@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from study.errors import StudyError
-from study.records.ledger import Ledger
-from study.storage.folder import Folder, state_of
+from study.records import Ledger
+from study.storage import Folder, state_of
 
 
 @dataclass(frozen=True)

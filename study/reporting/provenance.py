@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from study.environment import gpu_names
-from study.storage.folder import Folder
+from study.storage import Folder
 
 PACKAGES = ("torch", "torchvision", "ray", "optuna", "mlflow", "numpy", "scipy", "statsmodels")
 

@@ -10,12 +10,10 @@ from typing import Any
 from rich.console import Console
 
 from study.errors import DONE, FAILED, last_line
-from study.records.ledger import Ledger
+from study.records import Ledger
 from study.reporting.tables import PARETO
-from study.storage.folder import Folder
-from study.storage.object_store import is_address
-from study.tracking.mlflow_address import browse_command
-from study.tracking.mlflow_tracker import Tracker
+from study.storage import Folder, is_address
+from study.tracking import Tracker, browse_command
 
 
 def close_study(folder: Folder, tracker: Tracker, console: Console, *, storage: str) -> int:

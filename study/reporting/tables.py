@@ -6,14 +6,19 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from study.design.study import Search, Study
-from study.phases.confirmation import confirmation_jobs
-from study.phases.objectives import front
-from study.records.files import write_table
-from study.records.job import Job
-from study.records.ledger import Ending, Ledger
-from study.records.rows import RESULT_COLUMNS, RUN_COLUMNS, result_rows, run_row
-from study.storage.folder import Folder
+from study.design import Search, Study
+from study.phases import confirmation_jobs, front
+from study.records import (
+    RESULT_COLUMNS,
+    RUN_COLUMNS,
+    Ending,
+    Job,
+    Ledger,
+    result_rows,
+    run_row,
+    write_table,
+)
+from study.storage import Folder
 from study.workload import Settings
 
 PARETO, PARETO_COLUMNS = "pareto.csv", ("arm", "trial", "winner")

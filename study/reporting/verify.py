@@ -17,13 +17,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from analysis.errors import TableError
 from analysis.report import analyse
 from analysis.report_json import differences
-from study.design.study import Study
+from study.design import Study
 from study.errors import StudyError
-from study.phases.arm import REJECTED
-from study.phases.confirmation import same_training
-from study.phases.objectives import judged
-from study.records.ledger import Ending, Ledger
-from study.records.rows import RESULT_COLUMNS, RUN_COLUMNS, result_rows
+from study.phases import REJECTED, judged, same_training
+from study.records import RESULT_COLUMNS, RUN_COLUMNS, Ending, Ledger, result_rows
 from study.reporting.importance import importances
 from study.reporting.tables import (
     PARETO,
@@ -33,10 +30,10 @@ from study.reporting.tables import (
     pareto_rows,
     run_rows,
 )
-from study.storage.folder import Folder
+from study.storage import Folder
 
 
-def verify(folder: Folder, provenance: dict[str, Any]) -> list[str]:
+def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
     """Compute everything again from the files of the single runs, and say what differs.
 
     Checks the design's and the winners' hashes, the records of the trials against Optuna's storage

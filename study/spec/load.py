@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from study.design.study import Study
+from study.design import Study
 from study.errors import Fault, StudyError, listing
 from study.spec import settings_checks, study_checks, yaml_document
 from study.spec.build import build, keys_at, kind_of, name_faults, spec_error

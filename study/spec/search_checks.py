@@ -6,10 +6,20 @@ import contextlib
 import math
 from collections.abc import Iterator
 
-from study.design.arms import Arm, arms_of, timed
-from study.design.constraints import ALLOWED, names_in, satisfied
-from study.design.search_space import MOST_POINTS, ordered
-from study.design.study import SAMPLERS, Parameter, Search, Study
+from study.design import (
+    ALLOWED,
+    MOST_POINTS,
+    SAMPLERS,
+    Arm,
+    Parameter,
+    Search,
+    Study,
+    arms_of,
+    names_in,
+    ordered,
+    satisfied,
+    timed,
+)
 from study.errors import Fault, Path, listing, nearest
 from study.workload import Settings
 

@@ -10,8 +10,7 @@ from typing import Any
 from analysis.inputs.claim_checks import check_claims
 from analysis.inputs.metric import Metric, parse_metric
 from analysis.inputs.plan import read_plan
-from study.design.arms import Arm, arms_of
-from study.design.study import Study
+from study.design import Arm, Study, arms_of
 from study.errors import Fault, Path, listing, nearest
 from study.spec.find_workload import fault_of
 from study.spec.search_checks import search_faults

@@ -6,10 +6,9 @@ import json
 import sys
 from typing import Any
 
-from study.design.study import Study
+from study.design import Study
 from study.errors import StudyError
-from study.workload import FunctionWorkload, SettingsError, load_workload
-from study.workload.settings import choices_of
+from study.workload import FunctionWorkload, SettingsError, choices_of, load_workload
 
 _CONTRASTIVE = """\
 name: {name}

@@ -14,9 +14,9 @@ import yaml
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from study.design.study import Study
+from study.design import Study
 from study.errors import StudyError, dotted
-from study.records.files import digest, write_whole
+from study.records import digest, write_whole
 
 # What may change when a study is resumed: it neither alters a verdict's meaning nor any past run.
 _FREE = ("resources", "beside")

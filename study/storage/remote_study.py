@@ -17,7 +17,7 @@ from pathlib import Path
 
 from study.environment import cache_root
 from study.errors import Paused, StudyError, listing
-from study.records.files import digest, write_whole
+from study.records import digest, write_whole
 from study.storage.driver_lease import SIGN, DriverLease
 from study.storage.folder import already_exists, state_of
 from study.storage.mirror import Mirror

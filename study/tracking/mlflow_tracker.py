@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from study.errors import first_line
-from study.records.job import Job, Record
-from study.records.ledger import Ending
+from study.records import Ending, Job, Record
 from study.tracking.mlflow_writer import MlflowWriter
 
 FLUSH_EVERY_S = 10.0

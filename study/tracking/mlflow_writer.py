@@ -13,8 +13,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from study.records.job import Job, Record
-from study.records.ledger import Ending
+from study.records import Ending, Job, Record
 from study.tracking.mlflow_address import browse_command, browse_url, tracking_uri
 
 KEY_TAG = "study.key"

@@ -13,11 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from study.design.arms import timed
-from study.design.study import Study
+from study.design import Study, timed
 from study.execution.gpu_sharing.heaviest_trainings import heaviest
-from study.records.files import digest, write_whole
-from study.records.job import work
+from study.records import digest, work, write_whole
 
 MARGIN = 0.10  # of the card's memory stays free: for fragments, and what other trainings need more
 WORTH = 1.05  # one more training must raise the steps per second of the card by this factor
