@@ -15,7 +15,7 @@ from rich.console import Console
 
 from study.design import Study
 from study.errors import StudyError
-from study.phases import ConfirmSource, confirmation_jobs
+from study.phases import ConfirmSource, ReplicatesSource, confirmation_jobs
 from study.planning import identical_lines
 from study.records import Job, Ledger
 from study.reporting import close_study, hardware, versions, write_tables
@@ -91,7 +91,7 @@ def _session(request: Request, folder: Folder, storage: str, console: Console) -
     number = len(folder.session_log()) + 1
     folder.note_session(
         session=number, command=request.named, versions=versions(), hardware=hardware(),
-        seeds=study.confirm.seed_list, hash=folder.hash(),
+        seeds=study.all_seeds, hash=folder.hash(),
     )  # fmt: skip
     tags = {
         "study": study.name, "study.id": identity, "study.hash": folder.hash(),
@@ -137,15 +137,34 @@ class Session:
 
     def run(self) -> int:
         try:
-            winners = self._search()
-            self._write_tables(winners)
-            self._confirm(winners)
+            if len(self.study.replicates) > 1:
+                self._all_replicates()
+            else:
+                winners = self._search()
+                self._write_tables()
+                self._confirm(winners)
         except BaseException:
             with contextlib.suppress(Exception):  # the reason for stopping is what matters
-                self._write_tables(self.folder.winners() or {})
+                self._write_tables()
             raise
-        self._write_tables(winners)
+        self._write_tables()
         return self._report()
+
+    def _all_replicates(self) -> None:
+        """Search and confirmation of each replicate, in one go: no slot waits for a phase."""
+        source = ReplicatesSource(self.study, self.folder, self.ledger, slots=self._slots())
+        for caveat in source.caveats():
+            self.console.print(f"note: {caveat}", markup=False)
+        phases = ("search", "recheck", "confirm") if self.study.search.rechecks else (
+            "search", "confirm",
+        )  # fmt: skip
+        self._execute(phases, "replicates", source, source.planned())
+        for phase in phases:
+            self.tracker.phase(phase, params={}, done=True)
+        for part, winners in self.folder.frozen(self.study):
+            for arm in (arm for arm, found in winners.items() if found is None):
+                text = f"{arm}: no trial of its search in replicate {part.number} finished"
+                self.console.print(text, style="bold red")
 
     def _search(self) -> dict[str, Settings | None]:
         """The winners, from the folder if the search has ended before."""
@@ -162,10 +181,11 @@ class Session:
         source = SearchSource(self.study, self.folder.path, self.ledger, slots=self._slots())
         for caveat in source.caveats():
             self.console.print(f"note: {caveat}", markup=False)
-        self._execute("search", source, source.planned())
+        self._execute(("search",), "search", source, source.planned())
         rechecks = source.recheck_jobs()
         if rechecks:
             self._execute(
+                ("recheck",),
                 "recheck",
                 ConfirmSource(rechecks, self.ledger, self.study.trains),
                 _per_arm(rechecks),
@@ -180,20 +200,21 @@ class Session:
 
     def _confirm(self, winners: Mapping[str, Settings | None]) -> None:
         jobs = confirmation_jobs(self.study, winners, self.folder.path)
-        self._execute(
-            "confirm", ConfirmSource(jobs, self.ledger, self.study.trains), _per_arm(jobs)
-        )
+        source = ConfirmSource(jobs, self.ledger, self.study.trains)
+        self._execute(("confirm",), "confirmation", source, _per_arm(jobs))
         self.tracker.phase("confirm", params={}, done=True)
 
-    def _execute(self, phase: str, source: Any, planned: Mapping[str, int]) -> None:
-        self.tracker.phase(phase, params=self._params())
-        earlier = list(self.ledger.all(phase))
+    def _execute(
+        self, phases: Sequence[str], title: str, source: Any, planned: Mapping[str, int]
+    ) -> None:
+        for phase in phases:
+            self.tracker.phase(phase, params=self._params())
+        earlier = [ending for phase in phases for ending in self.ledger.all(phase)]
         self.tracker.backfill(earlier)
         if not source.remaining():
             return
         from study.execution import execute
 
-        title = {"confirm": "confirmation"}.get(phase, phase)
         metric = self.study.shown_metric
         self._slots()
         better = self.study.better(metric)
@@ -205,7 +226,7 @@ class Session:
                 source,
                 share=self.share,
                 folder=self.folder.path,
-                session=f"session-{self.number:03d}-{phase}",
+                session=f"session-{self.number:03d}-{title}",
                 retries=self.study.resources.retries,
                 monitors=(display, self.tracker),
                 own_process=self.own_process,
@@ -240,7 +261,8 @@ class Session:
         return {
             "arms": ", ".join(self.study.arms),
             "conditions": ", ".join(self.study.conditions),
-            "confirm.seeds": self.study.confirm.seed_list,
+            "confirm.seeds": self.study.all_seeds,
+            "search.replicates": len(self.study.replicates) if search else 0,
             "search.trials_per_arm": search.trials_per_arm if search else 0,
             "margin": self.study.margin,
             "alpha": self.study.alpha,
@@ -249,8 +271,8 @@ class Session:
     def _report(self) -> int:
         return close_study(self.folder, self.tracker, self.console, storage=self.storage)
 
-    def _write_tables(self, winners: Mapping[str, Settings | None]) -> None:
-        write_tables(self.folder, self.study, winners, self.tracker.flush())
+    def _write_tables(self) -> None:
+        write_tables(self.folder, self.study, self.tracker.flush())
         self._note_place()
 
     def _note_place(self) -> None:

@@ -5,6 +5,7 @@ from study.design.constraints import ALLOWED, names_in, satisfied
 from study.design.search_space import MOST_POINTS, SearchSpace, ordered
 from study.design.study import (
     SAMPLERS,
+    SPLIT,
     Budget,
     Confirm,
     EarlyStopping,
@@ -20,6 +21,7 @@ __all__ = [
     "ALLOWED",
     "MOST_POINTS",
     "SAMPLERS",
+    "SPLIT",
     "Arm",
     "Budget",
     "Confirm",

@@ -6,9 +6,10 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "arm": ["REJECTED"],
+        "arm": ["REJECTED", "optuna_name"],
         "confirmation": ["ConfirmSource", "confirmation_jobs", "same_training"],
         "objectives": ["front", "judged"],
+        "replicates": ["ReplicatesSource"],
         "search": ["SearchSource"],
     },
 )

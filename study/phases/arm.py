@@ -10,10 +10,10 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from study.design import Parameter, Study, arms_of
+from study.design.seeds import derive
 from study.phases.objectives import direction, gain, judged
 from study.phases.pruners import DECLARED, pruner
 from study.phases.samplers import sampler
-from study.phases.seeds import derive
 from study.records import Ending, Record
 from study.workload import Settings
 
@@ -49,7 +49,7 @@ class ArmSearch:
         self.epochs = length[1] if length else 1  # without planned epochs nothing is stopped early
         self._space = self.arm.space
         self._optuna = optuna.create_study(
-            study_name=f"{study.name}/{name}",
+            study_name=optuna_name(study, name),
             storage=storage,
             directions=[direction(study, metric) for metric in self._search.metrics],
             load_if_exists=True,
@@ -105,7 +105,7 @@ class ArmSearch:
         tried = {_point(t.params) for t in self.started()}
         untried = [p for p in self._points if _point(p) not in tried]
         if untried:
-            choice = derive(self._search.seed, "untried", position) % len(untried)
+            choice = derive(self._study.sampler_seed, "untried", position) % len(untried)
             self._optuna.enqueue_trial(untried[choice])
         return bool(untried)
 
@@ -180,7 +180,7 @@ class ArmSearch:
     def _seed_sampler(self, position: int, name: str | None = None) -> None:
         self._optuna.sampler = sampler(
             name or self._search.sampler,
-            study_seed=self._search.seed,
+            study_seed=self._study.sampler_seed,
             position=position,
             trials=self._search.trials_per_arm,
             conditional=self._space.conditional,
@@ -208,6 +208,12 @@ class ArmSearch:
 
     def _frozen(self, trial: optuna.Trial) -> FrozenTrial:
         return trial.storage.get_trial(trial._trial_id)
+
+
+def optuna_name(study: Study, arm: str) -> str:
+    """The name of an arm's Optuna study in `search.db`."""
+    number = "" if study.number is None else f"/{study.number}"
+    return f"{study.name}/{arm}{number}"
 
 
 def _point(settings: Settings) -> frozenset[tuple[str, Any]]:

@@ -42,6 +42,7 @@ def _job(study: Study, arm: str, condition: str, seed: int, chosen: Settings, fo
         **study.task(required=study.confirm.metrics),
         drawn=dict(chosen),
         folder=str(folder),
+        replicate=study.number,
     )
 
 

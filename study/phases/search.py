@@ -18,7 +18,7 @@ from study.design import Study, timed
 from study.errors import Paused, last_line
 from study.phases.arm import ArmSearch
 from study.phases.optuna_storage import open_storage
-from study.records import Ending, Job, Ledger, Record, work
+from study.records import Ending, Job, Ledger, Record, key_start, work
 from study.workload import Settings
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -44,7 +44,7 @@ class SearchSource:
         self._trials: dict[str, optuna.Trial] = {}  # running jobs, by key
         self._spent = {name: _Spent() for name in study.arms}
         known = set()
-        for ending in ledger.all("search"):
+        for ending in ledger.all("search", study.number):
             self._spent[ending.job.arm].add(ending)
             known.add(ending.job.key)
         self._exhausted: set[str] = set()
@@ -129,6 +129,11 @@ class SearchSource:
                 f"--set search.max_failures={2 * failed}"
             )
 
+    @property
+    def running(self) -> int:
+        """Trials that have been handed out and have not ended."""
+        return len(self._trials) + len(self._again)
+
     def planned(self) -> dict[str, int]:
         """Trials that each arm is to have."""
         return {name: arm.planned for name, arm in self._arms.items()}
@@ -177,7 +182,8 @@ class SearchSource:
         return max(0, self._arms[arm].planned - self._started[arm])
 
     def _running(self, arm: str) -> int:
-        return sum(key.startswith(f"search/{arm}/") for key in self._trials)
+        start = key_start("search", arm, self._study.number)
+        return sum(key.startswith(start) for key in self._trials)
 
     def _start(self, arm: ArmSearch, trial: optuna.Trial) -> Job:
         job = self._job(arm, trial.number, dict(trial.params))
@@ -201,6 +207,7 @@ class SearchSource:
             drawn=dict(drawn),
             decide_at=rungs if seed is None else (),
             folder=str(self._folder),
+            replicate=self._study.number,
         )
 
     def _orphans_of(self, arm: ArmSearch) -> list[Job]:

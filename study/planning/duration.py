@@ -30,14 +30,14 @@ def time_lines(study: Study, slots: int) -> Iterator[str]:
 
 def _total_seconds(study: Study) -> float:
     """Device-seconds of all trainings."""
-    seconds, seeds = 0.0, len(study.confirm.seed_list)
+    seconds, seeds = 0.0, len(study.all_seeds)
     for arm in arms_of(study).values():
         for condition in study.conditions:
             seconds += seeds * study.trains.seconds(arm.settings[condition])
         if study.search:
             length = arm.length(study.tuned_under)
             share = _share_trained(study.search.pruned, length[1] if length else 1)
-            trials = study.search.trials_per_arm * share
+            trials = study.search.replicates * study.search.trials_per_arm * share
             seconds += trials * study.trains.seconds(arm.fixed)
     return seconds
 

@@ -1,7 +1,7 @@
 """Records: jobs, their endings, and the rows of the tables that are made of them."""
 
 from study.records.files import digest, write_table, write_whole
-from study.records.job import Job, Record, job_from, record_from, work
+from study.records.job import Job, Record, job_from, key_start, record_from, work
 from study.records.ledger import Ending, Ledger
 from study.records.rows import RESULT_COLUMNS, RUN_COLUMNS, result_rows, run_row
 
@@ -14,6 +14,7 @@ __all__ = [
     "Record",
     "digest",
     "job_from",
+    "key_start",
     "record_from",
     "result_rows",
     "run_row",

@@ -49,7 +49,7 @@ def _processor() -> str:
 
 def provenance_of(folder: Folder) -> dict[str, Any]:
     sessions = [entry for entry in folder.session_log() if {"at", "command"} <= entry.keys()]
-    planned = set(folder.load().confirm.seed_list)
+    planned = set(folder.load().all_seeds)
     # A look counts against the verdicts if the plan has grown since: at the planned number of
     # seeds, reading the report any number of times changes nothing.
     looks = {

@@ -37,7 +37,8 @@ def close_study(folder: Folder, tracker: Tracker, console: Console, *, storage: 
         for ending in Ledger(folder.path).all(phase)
     ]
     failed = [ending for ending in endings if ending.outcome == "failed"]
-    missing = [arm for arm, won in (folder.winners() or {}).items() if won is None]
+    frozen = folder.frozen(folder.load())
+    missing = [arm for _, winners in frozen for arm, won in winners.items() if won is None]
     if failed:
         first = failed[0]
         cause = last_line(first.failure)

@@ -19,12 +19,12 @@ from analysis.report import analyse
 from analysis.report_json import differences
 from study.design import Study
 from study.errors import StudyError
-from study.phases import REJECTED, judged, same_training
-from study.records import RESULT_COLUMNS, RUN_COLUMNS, Ending, Ledger, result_rows
+from study.phases import REJECTED, judged, optuna_name, same_training
+from study.records import RESULT_COLUMNS, RUN_COLUMNS, Ending, Ledger, key_start, result_rows
 from study.reporting.importance import importances
 from study.reporting.tables import (
     PARETO,
-    Winners,
+    Frozen,
     confirmations,
     pareto_columns,
     pareto_rows,
@@ -52,8 +52,8 @@ def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
         raise StudyError(f"{folder.path} has no report yet\n  try: python -m study.report NAME")
     study = folder.load()
     found = list(_hashes(folder))
-    winners = folder.winners() if study.search else {arm: {} for arm in study.arms}
-    if winners is None:
+    frozen = folder.frozen(study)
+    if not any(winners for _, winners in frozen):
         raise StudyError(
             f"{folder.winners_json} is missing: what was to be confirmed is not known\n"
             "  try: restore it, or let the study.run command with --resume choose again"
@@ -68,13 +68,11 @@ def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
             f"{folder.path} lacks results.csv or runs.csv\n"
             "  try: the study.run command with --resume, which writes them again"
         )
-    endings = [e for _, e in confirmations(folder, study, winners or {}) if e]
+    endings = [e for _, e in confirmations(folder, frozen) if e]
     found += _different_rows(folder.results_csv, RESULT_COLUMNS, result_rows(endings))
-    found += _different_rows(
-        folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, winners or {}, {})
-    )
-    found += _other_configs(folder, study, winners or {})
-    found += _pareto(folder, study, winners or {})
+    found += _different_rows(folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, frozen, {}))
+    found += _other_configs(folder, study, frozen)
+    found += _pareto(folder, study, frozen)
     found += _search(folder, study)
     try:
         report = json.loads(file.read_text())
@@ -98,15 +96,15 @@ def _hashes(folder: Folder) -> Iterator[str]:
         yield "study.yaml: the design differs from the one that its hash was taken of"
 
 
-def _other_configs(folder: Folder, study: Study, winners: Winners) -> Iterator[str]:
-    for job, ending in confirmations(folder, study, winners):
+def _other_configs(folder: Folder, study: Study, frozen: Frozen) -> Iterator[str]:
+    for job, ending in confirmations(folder, frozen):
         if ending and not same_training(ending.job, job, study.trains):
             yield f"{job.key}: was run with other settings than the winner's"
 
 
-def _pareto(folder: Folder, study: Study, winners: Winners) -> Iterator[str]:
+def _pareto(folder: Folder, study: Study, frozen: Frozen) -> Iterator[str]:
     if study.search and len(study.search.metrics) > 1:
-        rows = pareto_rows(folder, study, winners)
+        rows = pareto_rows(folder, study, frozen)
         yield from _different_rows(folder.path / PARETO, pareto_columns(study.search), rows)
 
 
@@ -118,14 +116,22 @@ def _search(folder: Folder, study: Study) -> Iterator[str]:
     if not file.exists():
         yield "search.db: is missing, so that trials cannot be checked"
         return
-    records = {(e.job.arm, e.job.number): e for e in Ledger(folder.path).all("search")}
+    records = {
+        (key_start("search", e.job.arm, e.job.replicate), e.job.number): e
+        for e in Ledger(folder.path).all("search")
+    }
     try:
-        trials = {(arm, t.number): t for arm in study.arms for t in _trials(file, study, arm)}
+        trials = {
+            (key_start("search", arm, part.number), trial.number): trial
+            for part in study.replicates
+            for arm in study.arms
+            for trial in _trials(file, part, arm)
+        }
     except (SQLAlchemyError, StorageInternalError):
         yield "search.db: is damaged"
         return
-    for arm, number in sorted(trials.keys() | records.keys()):
-        key, at = f"search/{arm}/{number:04d}", (arm, number)
+    for start, number in sorted(trials.keys() | records.keys()):
+        key, at = f"{start}{number:04d}", (start, number)
         if at not in records:
             yield f"{key}: search.db has this trial, and its record is gone or damaged"
         elif at not in trials:
@@ -139,7 +145,7 @@ def _trials(file: Path, study: Study, arm: str) -> list[FrozenTrial]:
     place = quote(str(file))
     storage = optuna.storages.RDBStorage(f"sqlite:///file:{place}?mode=ro&uri=true")
     try:
-        known = optuna.load_study(study_name=f"{study.name}/{arm}", storage=storage)
+        known = optuna.load_study(study_name=optuna_name(study, arm), storage=storage)
     except KeyError:
         return []
     trials = known.get_trials(deepcopy=False)

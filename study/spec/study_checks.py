@@ -29,6 +29,7 @@ def study_faults(study: Study, *, data: bool) -> list[Fault]:
     if faults:
         return faults  # what follows would repeat them in other words
     faults += search_faults(study, data=data)
+    faults += _scope_faults(study)
     faults += _seed_faults(study)
     faults += _gpu_faults(study)
     faults += [Fault(*fault) for fault in check_claims(study.declared())]
@@ -115,7 +116,21 @@ def _after_the_end(study: Study, i: int, metric: Metric, *, data: bool) -> Itera
             return
 
 
+def _scope_faults(study: Study) -> Iterator[Fault]:
+    """A scope that the design cannot have."""
+    if study.scope == "method" and study.search is None:
+        yield Fault(
+            ("scope",),
+            "scope is method, but there is no search: nothing is tuned, so that claims are about "
+            "the configurations as they are written",
+            "configuration; or a search with replicates",
+            "scope: configuration",
+        )
+
+
 def _seed_faults(study: Study) -> Iterator[Fault]:
+    if len(study.replicates) > 1:
+        return  # each has seeds of its own
     seeds = study.confirm.seed_list
     doubled = sorted(seed for seed, times in Counter(seeds).items() if times > 1)
     if doubled:

@@ -71,8 +71,8 @@ class Folder:
             raise StudyError(
                 f"{storage}/{study.name} was started with another design; nothing was changed\n"
                 + "".join(f"  {difference}\n" for difference in differences)
-                + "  allowed: more confirm.seeds, more search.trials_per_arm before the "
-                "confirmation has begun, other resources\n"
+                + "  allowed: more confirm.seeds, more search.replicates (from two on), more "
+                "search.trials_per_arm before the confirmation has begun, other resources\n"
                 f"  try: {command} --name {self._free_name()}"
             )
         self._write(study, identity=self.identity())
@@ -117,8 +117,21 @@ class Folder:
                 "  try: restore the file, or start the study again with --name"
             ) from None
 
-    def winners(self) -> dict[str, Any] | None:
-        """The settings frozen at the end of the search, if it has ended."""
+    def winners(self, replicate: int | None = None) -> dict[str, Any] | None:
+        """The settings frozen at the end of the search, or of a replicate's, if it has ended."""
+        frozen = self._frozen()
+        return frozen if replicate is None else (frozen or {}).get(str(replicate))
+
+    def frozen(self, study: Study) -> list[tuple[Study, dict[str, Any]]]:
+        """The study, or each of its replicates, with its winners: arm by arm, or none yet.
+
+        Without a search an arm is confirmed as it stands.
+        """
+        if study.search is None:
+            return [(study, {arm: {} for arm in study.arms})]
+        return [(part, self.winners(part.number) or {}) for part in study.replicates]
+
+    def _frozen(self) -> dict[str, Any] | None:
         if not self.winners_json.exists():
             return None
         try:
@@ -132,9 +145,12 @@ class Folder:
             "fit\n  try: restore the file, or remove it to choose the winners again from the search"
         )
 
-    def freeze(self, winners: Mapping[str, Any]) -> None:
+    def freeze(self, winners: Mapping[str, Any], replicate: int | None = None) -> None:
         """Keep the winners, with a hash, before anything is confirmed."""
-        data = {"hash": digest(dict(winners)), "winners": dict(winners)}
+        kept = dict(winners)
+        if replicate is not None:
+            kept = (self._frozen() or {}) | {str(replicate): kept}
+        data = {"hash": digest(kept), "winners": kept}
         write_whole(self.winners_json, json.dumps(data, indent=2))
 
     def note_session(self, **facts: Any) -> None:
@@ -207,6 +223,8 @@ class Folder:
                 continue
             more = isinstance(was, int) and isinstance(now, int) and now > was
             if key == "search.trials_per_arm" and more and not self._confirming():
+                continue
+            if key == "search.replicates" and more and was > 1:
                 continue
             if key == "search.max_failures":
                 continue
