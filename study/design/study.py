@@ -314,8 +314,8 @@ class Study(_Model):
         found = self.model_copy(update=changes)
         found._workload, found._arms, found._number = self._workload, None, number
         found.__dict__.pop("replicates", None)
-        if "sampler" in vary:
-            found._sampler_seed = derive(search.seed, "replicate", number) % small
+        drawn = derive(search.seed, "replicate", number) % small
+        found._sampler_seed = drawn if "sampler" in vary else search.seed
         return found
 
     @property

@@ -7,10 +7,14 @@ study file, however many run side by side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
+
+from optuna.storages import BaseStorage
 
 from study.design import Study
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
+from study.phases.optuna_storage import open_storage
 from study.phases.search import SearchSource
 from study.records import Ending, Job, Ledger, Record
 from study.storage import Folder
@@ -28,8 +32,11 @@ class ReplicatesSource:
     """
 
     def __init__(self, study: Study, folder: Folder, ledger: Ledger, *, slots: int) -> None:
+        # Opening it takes half a second: once for all replicates, and only if one is searched.
+        storage = functools.cache(lambda: open_storage(folder.path))
         self._parts = {
-            part.number: _Replicate(part, folder, ledger, slots) for part in study.replicates
+            part.number: _Replicate(part, folder, ledger, slots, storage)
+            for part in study.replicates
         }
 
     def remaining(self) -> int:
@@ -68,8 +75,16 @@ class ReplicatesSource:
 class _Replicate:
     """One replicate: its search, its rechecks, its confirmation, one after the other."""
 
-    def __init__(self, study: Study, folder: Folder, ledger: Ledger, slots: int) -> None:
+    def __init__(
+        self,
+        study: Study,
+        folder: Folder,
+        ledger: Ledger,
+        slots: int,
+        storage: Callable[[], BaseStorage],
+    ) -> None:
         self._study, self._folder, self._ledger, self._slots = study, folder, ledger, slots
+        self._storage = storage
         self._opened: SearchSource | None = None
         self._rechecks: ConfirmSource | None = None
         self._confirm: ConfirmSource | None = None
@@ -83,7 +98,11 @@ class _Replicate:
         """Opened when first needed: every arm of it has an Optuna study."""
         if self._opened is None:
             self._opened = SearchSource(
-                self._study, self._folder.path, self._ledger, slots=self._slots
+                self._study,
+                self._folder.path,
+                self._ledger,
+                slots=self._slots,
+                storage=self._storage(),
             )
         return self._opened
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import optuna
+from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from study.design import Study, timed
@@ -33,13 +34,22 @@ class SearchSource:
         folder: of the study; holds `search.db`.
         ledger: where endings are kept.
         slots: jobs that run at the same time.
+        storage: Optuna's, if it is open already.
     """
 
-    def __init__(self, study: Study, folder: Path, ledger: Ledger, *, slots: int) -> None:
+    def __init__(
+        self,
+        study: Study,
+        folder: Path,
+        ledger: Ledger,
+        *,
+        slots: int,
+        storage: BaseStorage | None = None,
+    ) -> None:
         assert study.search is not None
         self._study, self._search, self._ledger = study, study.search, ledger
         self._folder = folder
-        storage = open_storage(folder)
+        storage = storage or open_storage(folder)
         self._arms = {name: ArmSearch(study, name, storage) for name in study.arms}
         self._trials: dict[str, optuna.Trial] = {}  # running jobs, by key
         self._spent = {name: _Spent() for name in study.arms}
