@@ -22,7 +22,7 @@ from study.execution.gpu_sharing.probe import Glance, Probe
 from study.execution.ray_tune import execute
 from study.execution.resources import Share, share
 from study.records.job import Job, work
-from study.session import Session
+from study.session import Request, Session
 from study.spec.find_workload import resolved
 from study.storage.folder import Folder
 
@@ -278,7 +278,8 @@ def test_a_study_s_trainings_really_share_the_card_as_measured(ray, tmp_path, mo
     study = resolved(
         {"name": "f", "trial": {"dataset": "digits"}, "arms": {"a": {}}, "confirm": {"seeds": 1}}
     )
-    session = Session(study, Folder(tmp_path), None, Console(quiet=True), 1, None, "studies")
+    request = Request(study, storage="studies")
+    session = Session(request, Folder(tmp_path), None, Console(quiet=True), 1, "studies")
     monkeypatch.setattr("study.execution.ray_cluster.start_ray", lambda address, study: None)
     assert session._slots() == 2
     assert seen == [1, 2, 3, 4]

@@ -22,7 +22,8 @@ from study.execution.resources import Share
 from study.phases.confirmation import ConfirmSource
 from study.phases.search import SearchSource
 from study.records.job import Job, work
-from study.records.ledger import Ending, Ledger, run_row
+from study.records.ledger import Ending, Ledger
+from study.records.rows import run_row
 from study.spec.find_workload import resolved
 
 CONFIG = {"dataset": "digits", "train_limit": 100, "batch_size": 20, "epochs": 3}

@@ -18,8 +18,10 @@ from study.errors import StudyError
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
 from study.records.files import digest, write_whole
 from study.records.job import Job, Record
-from study.records.ledger import Ending, Ledger, result_rows
+from study.records.ledger import Ending, Ledger
+from study.records.rows import result_rows
 from study.spec.find_workload import resolved
+from study.storage.folder import Folder
 
 
 def study(**changes) -> Study:
@@ -85,7 +87,7 @@ def recorded(folder: Folder, data: dict) -> None:
 def test_a_study_recorded_before_workloads_had_names_goes_on(tmp_path):
     folder = opened(tmp_path, study())
     data = yaml.safe_load(folder.study_yaml.read_text())
-    for name in ("workload", "metrics", "beside", "resources"):
+    for name in ("workload", "metrics", "resources"):
         data.pop(name)
     recorded(folder, data)
     old = folder.load()
@@ -99,7 +101,7 @@ def test_a_metric_that_turns_round_is_another_design(tmp_path):
     folder = opened(tmp_path, study())
     data = yaml.safe_load(folder.study_yaml.read_text())
     data["metrics"]["val/knn_top1"]["better"] = "lower"
-    del data["resources"], data["beside"]
+    del data["resources"]
     recorded(folder, data)
     with pytest.raises(StudyError, match=r"val/knn_top1\.better: was lower, is now higher"):
         opened(tmp_path, study(), resume=True)
@@ -196,7 +198,7 @@ def test_more_trials_are_refused_once_the_winners_are_frozen(tmp_path):
 def test_two_drivers_of_one_study_are_kept_apart(tmp_path):
     folder = opened(tmp_path, study())
     code = (
-        "import sys; from pathlib import Path; from study.records.folder import Folder\n"
+        "import sys; from pathlib import Path; from study.storage.folder import Folder\n"
         "with Folder(Path(sys.argv[1])).locked(): print('in', flush=True); sys.stdin.read()"
     )
     other = subprocess.Popen(
