@@ -109,7 +109,7 @@ class _Asked:
 
 
 def _carried_out(asked: _Asked, *, resume: bool, dry_run: bool, pilot: str | None) -> int:
-    from study.session import Request, carry_out
+    from study.session import Request, carry_out, check_environment
     from study.spec import load_study
 
     console = Console(highlight=False, soft_wrap=True)
@@ -120,6 +120,7 @@ def _carried_out(asked: _Asked, *, resume: bool, dry_run: bool, pilot: str | Non
         from study.execution import slots_here
         from study.planning import pilot_of, plan_lines
 
+        check_environment(study)
         spread = pilot_of(asked.storage, pilot, study.name)
         for line in plan_lines(study, slots=slots_here(study.resources), pilot=spread):
             console.print(line, markup=False)

@@ -58,7 +58,7 @@ def carry_out(request: Request, console: Console) -> tuple[int, Folder]:
         Paused: it cannot continue as things are, but can be resumed.
     """
     study = request.study
-    _check_environment(study)
+    check_environment(study)
     for line in identical_lines(study):
         console.print(f"note: {line}", markup=False)
     if study.trains.open:
@@ -104,7 +104,8 @@ def _session(request: Request, folder: Folder, storage: str, console: Console) -
         tracker.close()
 
 
-def _check_environment(study: Study) -> None:
+def check_environment(study: Study) -> None:
+    """Refuse trainings that the installed packages do not allow; raises StudyError."""
     trainings = [study.fixed(arm, c) for arm in study.arms for c in study.conditions]
     try:
         study.trains.check_environment(trainings)
