@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from study.records.folder import Folder
 
 import study as study_package
 from study.design.study import Study
