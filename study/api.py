@@ -5,8 +5,8 @@ Example:
     >>> def train(run, *, rate: float = 0.5, epochs: int = 3) -> None:
     ...     for epoch in range(1, epochs + 1):
     ...         run.report(epoch, {"val/error": rate**epoch})
-    >>> study.run_once(train, {"rate": 0.1}, seed=1).metrics["val/error"]
-    0.001
+    >>> study.run_once(train, {"rate": 0.25}, seed=1).metrics["val/error"]
+    0.015625
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def run_once(
         raise StudyError(f"{error}{''.join(hints)}") from None
     records: list[dict[str, float]] = []
 
-    def send(epoch: int, metrics: dict[str, float], counts: object) -> None:
+    def send(epoch: int, metrics: dict[str, float], *_: object) -> None:
         records.append({"epoch": epoch} | metrics)
 
     with tempfile.TemporaryDirectory() as scratch:
