@@ -176,7 +176,8 @@ class RunResult:
     @property
     def curve(self) -> pd.DataFrame:
         """The records as a table, by epoch."""
-        return pd.DataFrame(self.records).set_index("epoch")
+        records = self.records or {"epoch": []}
+        return pd.DataFrame(records).set_index("epoch")
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -187,7 +188,8 @@ class RunResult:
         return found
 
     def _repr_html_(self) -> str:
-        return self.curve._repr_html_()
+        reason = f"<p>{html.escape(f'{self.outcome}: {self.reason}')}</p>" if self.reason else ""
+        return reason + self.curve._repr_html_()
 
 
 def run_once(
