@@ -83,7 +83,9 @@ def template(name: str, function: str | None, *, beside: str) -> str:
     try:
         workload = load_workload(function, beside)
     except SettingsError as error:
-        raise StudyError(f"{error}\n  allowed: {error.allowed}") from None
+        lines = (("allowed", error.allowed), ("try", error.remedy))
+        hints = [f"\n  {title}: {text}" for title, text in lines if text]
+        raise StudyError(f"{error}{''.join(hints)}") from None
     if not isinstance(workload, FunctionWorkload):
         raise StudyError(f"{function} is a workload of its own; see docs/workloads.md")
     compared, *others = [n for n in workload.hints if n != "epochs"] or [""]
@@ -106,8 +108,12 @@ def template(name: str, function: str | None, *, beside: str) -> str:
 
 def _allowed_name(text: str) -> str:
     """`text` as a study may be called, and as YAML reads a text: no `2026`, no `on`."""
-    name = re.sub(r"[^A-Za-z0-9_.+=-]+", "-", text).strip("-.") or "my_study"
-    return name if yaml.safe_load(name) == name else f"study-{name}"
+    name = re.sub(r"[^A-Za-z0-9_.+=-]+", "-", text).strip("_.+=-")[:70] or "my-study"
+    try:
+        float(name)
+    except ValueError:
+        return name if yaml.safe_load(name) == name else f"study-{name}"
+    return f"study-{name}"
 
 
 def _value(workload: FunctionWorkload, name: str) -> Any:
@@ -120,7 +126,9 @@ def _value(workload: FunctionWorkload, name: str) -> Any:
 
 
 def _plain(value: Any) -> str:
-    return json.dumps(value, default=str)
+    """As YAML on one line, with `1.0e-09` where Python would write `1e-09`, a text to YAML 1.1."""
+    data = json.loads(json.dumps(value, default=str))
+    return yaml.safe_dump(data, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
 
 
 def _dimension(hint: Any, default: Any) -> str:
@@ -135,7 +143,7 @@ def _dimension(hint: Any, default: Any) -> str:
         low = _within(hint, default, (0.5,) if whole else (0.1, 0.5, 0.9))
         high = _within(hint, default, (2, 1.5) if whole else (10, 2, 1.1))
         if low < high:
-            return f"{{low: {low:g}, high: {high:g}{'' if whole else ', log: true'}}}"
+            return f"{{low: {_plain(low)}, high: {_plain(high)}{'' if whole else ', log: true'}}}"
     return f"{{choices: [{_plain(default)}]}}"
 
 
