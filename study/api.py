@@ -5,8 +5,8 @@ Example:
     >>> def train(run, *, rate: float = 0.5, epochs: int = 3) -> None:
     ...     for epoch in range(1, epochs + 1):
     ...         run.report(epoch, {"val/error": rate**epoch})
-    >>> study.run_once(train, {"rate": 0.1}, seed=1).metrics["val/error"]
-    0.001
+    >>> study.run_once(train, {"rate": 0.25}, seed=1).metrics["val/error"]
+    0.015625
 """
 
 from __future__ import annotations
@@ -176,7 +176,8 @@ class RunResult:
     @property
     def curve(self) -> pd.DataFrame:
         """The records as a table, by epoch."""
-        return pd.DataFrame(self.records).set_index("epoch")
+        records = self.records or {"epoch": []}
+        return pd.DataFrame(records).set_index("epoch")
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -187,7 +188,8 @@ class RunResult:
         return found
 
     def _repr_html_(self) -> str:
-        return self.curve._repr_html_()
+        reason = f"<p>{html.escape(f'{self.outcome}: {self.reason}')}</p>" if self.reason else ""
+        return reason + self.curve._repr_html_()
 
 
 def run_once(
@@ -236,7 +238,7 @@ def run_once(
         raise StudyError(f"{error}{''.join(hints)}") from None
     records: list[dict[str, float]] = []
 
-    def send(epoch: int, metrics: dict[str, float], counts: object) -> None:
+    def send(epoch: int, metrics: dict[str, float], *_: object) -> None:
         records.append({"epoch": epoch} | metrics)
 
     with tempfile.TemporaryDirectory() as scratch:

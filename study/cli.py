@@ -72,8 +72,9 @@ def list_(storage: Storage = "studies") -> int:
     for study in found:
         verdicts = ", ".join(f"{claim} {verdict}" for claim, verdict in study.verdicts.items())
         state = study.fault or study.state
-        table.add_row(study.name, state, verdicts or "·", _size(study.megabytes), study.changed)
-    Console(highlight=False).print(table)
+        changed = study.changed[:16].replace("T", " ")  # to the minute
+        table.add_row(study.name, state, verdicts or "·", _size(study.megabytes), changed)
+    Console(highlight=False, markup=False).print(table)
     return DONE
 
 
@@ -102,16 +103,10 @@ def show(
     for title, text in lines.items():
         if text:
             print(f"{title + ':':10} {text}")
-    report = study.path / "report" / "report.json"
-    if report.exists():
-        import json
-
-        from analysis.wording import one_line_verdicts
-
-        print()
-        for line in one_line_verdicts(json.loads(report.read_text())):
-            print(line)
-        print(f"\nreport:    {report.with_name('report.html')}")
+    if study.sentences:
+        print("", *study.sentences, sep="\n")
+    if study.report.exists():
+        print(f"\nreport:    {study.report}")
     return DONE
 
 

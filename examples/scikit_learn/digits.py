@@ -1,4 +1,6 @@
-"""A scikit-learn classifier on the digits that scikit-learn ships."""
+"""A scikit-learn classifier as a training function: one pass over the data per epoch."""
+
+from typing import Literal
 
 from sklearn.datasets import load_digits
 from sklearn.linear_model import SGDClassifier
@@ -6,9 +8,17 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 
-def train(run, *, loss: str = "hinge", alpha: float = 1e-4, average: bool = False, epochs: int = 6):
-    """A linear classifier by stochastic gradient descent, one pass over the data per epoch."""
+def train(
+    run,
+    *,
+    loss: Literal["hinge", "log_loss"] = "hinge",
+    alpha: float = 1e-4,
+    average: bool = False,
+    epochs: int = 6,
+) -> None:
+    """Train a linear classifier of handwritten digits by stochastic gradient descent."""
     images, labels = load_digits(return_X_y=True)
+    # The split is the same in every run; what varies is the seed of the training.
     rest, test, rest_labels, test_labels = train_test_split(
         images, labels, test_size=500, random_state=0, stratify=labels
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from analysis.wording import one_line_verdicts
 from study.errors import StudyError
 from study.records import Ledger
 from study.storage import Folder, state_of
@@ -23,6 +25,7 @@ class Overview:
         question: as declared.
         state: how far it has come.
         verdicts: by claim.
+        sentences: what the report says, one for each claim.
         runs: of search and confirmation together, by outcome.
         megabytes: that its folder takes.
         started, changed: times of the first and the last command, ISO 8601.
@@ -35,12 +38,18 @@ class Overview:
     question: str = ""
     state: str = ""
     verdicts: dict[str, str] = field(default_factory=dict)
+    sentences: tuple[str, ...] = ()
     runs: dict[str, int] = field(default_factory=dict)
     megabytes: float = 0.0
     started: str = ""
     changed: str = ""
     command: str = ""
     fault: str = ""
+
+    @property
+    def report(self) -> Path:
+        """The report as one HTML file, where there is one."""
+        return self.path / "report" / "report.html"
 
 
 def studies_in(storage: Path) -> list[Overview]:
@@ -58,7 +67,6 @@ def overview_of(path: Path) -> Overview:
     folder = Folder(path)
     if not folder.study_yaml.exists():
         folder.load()  # says what is there instead
-    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     sessions = [entry for entry in folder.session_log() if "command" in entry]
     last = sessions[-1] if sessions else {}
     command = str(last.get("command", ""))
@@ -71,14 +79,16 @@ def overview_of(path: Path) -> Overview:
         question, runs, fault = study.question, dict(outcomes), ""
     except StudyError as error:
         question, runs, fault = "", {}, str(error).splitlines()[0]
+    verdicts, sentences = _answers(folder.report / "report.json")
     return Overview(
         name=path.name,
         path=path,
         question=question,
         state=state_of(lambda name: (folder.path / name).exists()),
-        verdicts=_verdicts(folder.report / "report.json"),
+        verdicts=verdicts,
+        sentences=sentences,
         runs=runs,
-        megabytes=size / 1e6,
+        megabytes=_size(path) / 1e6,
         started=str(sessions[0].get("at", "")) if sessions else "",
         changed=str(last.get("at", "")),
         command=f"{command} --resume" if command else "",
@@ -86,9 +96,20 @@ def overview_of(path: Path) -> Overview:
     )
 
 
-def _verdicts(report: Path) -> dict[str, str]:
+def _size(path: Path) -> int:
+    """Bytes of all files; those that a running study replaces meanwhile are passed over."""
+    total = 0
+    for file in path.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += file.stat().st_size * file.is_file()
+    return total
+
+
+def _answers(report: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Verdicts by claim, and the report's sentences; nothing where it cannot be read."""
     try:
         data: dict[str, Any] = json.loads(report.read_text())
-        return {str(claim["id"]): str(claim["verdict"]) for claim in data["claims"]}
+        verdicts = {str(claim["id"]): str(claim["verdict"]) for claim in data["claims"]}
+        return verdicts, tuple(one_line_verdicts(data))
     except (OSError, ValueError, KeyError, TypeError):
-        return {}
+        return {}, ()

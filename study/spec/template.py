@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
+import yaml
+
+from analysis.inputs.claim_checks import KEYS
 from study.design import Study
 from study.errors import StudyError
 from study.workload import FunctionWorkload, SettingsError, choices_of, load_workload
+from study.workload.settings import wrong
 
 _CONTRASTIVE = """\
 name: {name}
@@ -45,16 +50,19 @@ trial: {{{trial}}}
 arms:                             # what is compared
   first:  {{{first}}}
   second: {{{first}}}    # change this value: the arms are the same so far
+{search}confirm:                          # trained again on fresh seeds, shared by all arms
+  seeds: 8
+claims:                           # stated before the data are seen; each gets a verdict
+  - {{id: C1, better: second, than: first, metric: test/error}}
+margin: 0.005                     # smaller differences are practically equal
+"""
+
+_SEARCH = """\
 search:                           # each arm is tuned with the same budget; optional
   trials_per_arm: 8
   space:                          # ranges {{low, high, log, step}}, or {{choices: [...]}}
 {space}
   early_stopping: none            # or {{grace_epochs: 3}}: trials that are behind are stopped
-confirm:                          # the winners, trained again on fresh seeds shared by all arms
-  seeds: 8
-claims:                           # stated before the data are seen; each gets a verdict
-  - {{id: C1, better: second, than: first, metric: test/error}}
-margin: 0.005                     # smaller differences are practically equal
 """
 
 
@@ -69,40 +77,80 @@ def template(name: str, function: str | None, *, beside: str) -> str:
     Raises:
         StudyError: there is no such function.
     """
+    name = _allowed_name(name)
     if function is None:
         return _CONTRASTIVE.format(name=name)
     try:
         workload = load_workload(function, beside)
     except SettingsError as error:
-        raise StudyError(f"{error}\n  allowed: {error.allowed}") from None
+        lines = (("allowed", error.allowed), ("try", error.remedy))
+        hints = [f"\n  {title}: {text}" for title, text in lines if text]
+        raise StudyError(f"{error}{''.join(hints)}") from None
     if not isinstance(workload, FunctionWorkload):
         raise StudyError(f"{function} is a workload of its own; see docs/workloads.md")
-    compared, *others = [n for n in workload.hints if n != "epochs"] or ["my_setting"]
-    dimensions = [
-        f"    {other}: {_dimension(workload.hints[other], workload.defaults.get(other))}"
-        for other in others
-    ]
+    compared, *others = [n for n in workload.hints if n != "epochs"] or [""]
+    if not compared:
+        raise StudyError(
+            f"{function} has no setting that two arms could differ in\n"
+            "  allowed: parameters that can be passed by name, after `run, *`\n"
+            "  try: def train(run, *, learning_rate: float = 0.1, epochs: int = 5)"
+        )
+    space = [f"    {n}: {_dimension(workload.hints[n], _value(workload, n))}" for n in others]
     epochs = workload.defaults.get("epochs")
     return _FUNCTION.format(
         name=name,
         workload=function,
         trial=f"epochs: {epochs}" if epochs else "",
-        first=f"{compared}: {json.dumps(workload.defaults.get(compared), default=str)}",
-        space="\n".join(dimensions) or "    # name: {low: 0.1, high: 1.0}",
+        first=f"{compared}: {_plain(_value(workload, compared))}",
+        search=_SEARCH.format(space="\n".join(space)) if space else "",
     )
 
 
+def _allowed_name(text: str) -> str:
+    """`text` as a study may be called, and as YAML reads a text: no `2026`, no `on`."""
+    name = re.sub(r"[^A-Za-z0-9_.+=-]+", "-", text).strip("_.+=-")[:70] or "my-study"
+    try:
+        float(name)
+    except ValueError:
+        return name if yaml.safe_load(name) == name else f"study-{name}"
+    return f"study-{name}"
+
+
+def _value(workload: FunctionWorkload, name: str) -> Any:
+    """The default of a setting, or a value of its type."""
+    if name in workload.defaults:
+        return workload.defaults[name]
+    hint = workload.hints[name]
+    tried = (*choices_of(hint), 1, 0.1, False, "text", [])
+    return next((v for v in tried if wrong(name, hint, v) is None), None)
+
+
+def _plain(value: Any) -> str:
+    """As YAML on one line, with `1.0e-09` where Python would write `1e-09`, a text to YAML 1.1."""
+    data = json.loads(json.dumps(value, default=str))
+    return yaml.safe_dump(data, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
+
+
 def _dimension(hint: Any, default: Any) -> str:
-    """A range around the default, to be changed by the user."""
-    if choices_of(hint):
-        return f"{{choices: {json.dumps(choices_of(hint))}}}"
+    """A range around the default, within the bounds of the type; to be changed by the user."""
+    bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if choices_of(bare):
+        return f"{{choices: {_plain(choices_of(bare))}}}"
     if isinstance(default, bool):
         return "{choices: [false, true]}"
-    if isinstance(default, int):
-        return f"{{low: {max(1, default // 2)}, high: {max(2, default * 2)}}}"
-    if isinstance(default, float) and default > 0:
-        return f"{{low: {default / 10:g}, high: {default * 10:g}, log: true}}"
-    return f"{{choices: [{json.dumps(default, default=str)}]}}"
+    if isinstance(default, int | float) and default > 0:
+        whole = isinstance(default, int)
+        low = _within(hint, default, (0.5,) if whole else (0.1, 0.5, 0.9))
+        high = _within(hint, default, (2, 1.5) if whole else (10, 2, 1.1))
+        if low < high:
+            return f"{{low: {_plain(low)}, high: {_plain(high)}{'' if whole else ', log: true'}}}"
+    return f"{{choices: [{_plain(default)}]}}"
+
+
+def _within(hint: Any, default: float, factors: tuple[float, ...]) -> float:
+    """The first multiple of the default that is positive and allowed, else the default."""
+    multiples = (type(default)(float(f"{default * factor:g}")) for factor in factors)
+    return next((m for m in multiples if m > 0 and wrong("", hint, m) is None), default)
 
 
 def schema() -> dict[str, Any]:
@@ -117,18 +165,29 @@ def schema() -> dict[str, Any]:
         "description": "Named sets of changes, chosen with --profile.",
         "additionalProperties": {"type": "object"},
     }
+    properties["claims"]["items"] = {"anyOf": [_claim(keys) for keys in KEYS.values()]}
     # Both may be written shorter than they are kept.
     search = found["$defs"]["Search"]
     one_or_more = [{"type": "string"}, {"items": {"type": "string"}, "type": "array"}]
     search["properties"]["metric"] = {"anyOf": one_or_more}
     search["properties"]["require"] = {"anyOf": one_or_more}
-    rules = ["none", "asha", "median", "wilcoxon"]
+    rules = found["$defs"]["EarlyStopping"]["properties"]["rule"]["enum"]
     early = search["properties"]["early_stopping"]
-    early["anyOf"] = [{"$ref": "#/$defs/EarlyStopping"}, {"enum": rules}]
+    early["anyOf"] = [{"$ref": "#/$defs/EarlyStopping"}, {"enum": ["none", *rules]}]
     for model, name in (("Search", "metric"), ("Confirm", "metrics")):
         required = found["$defs"][model].get("required", [])
         found["$defs"][model]["required"] = [key for key in required if key != name]
     return found
+
+
+def _claim(keys: tuple[str, ...]) -> dict[str, Any]:
+    """The schema of claims of one kind; only the condition may be left out."""
+    return {
+        "type": "object",
+        "properties": {key: {"type": "string"} for key in keys},
+        "required": [key for key in keys if key != "under"],
+        "additionalProperties": False,
+    }
 
 
 if __name__ == "__main__":  # python -m study.spec.template > docs/study.schema.json
