@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
 
 from optuna.storages import BaseStorage
 
@@ -17,8 +19,19 @@ from study.phases.confirmation import ConfirmSource, confirmation_jobs
 from study.phases.optuna_storage import open_storage
 from study.phases.search import SearchSource
 from study.records import Ending, Job, Ledger, Record
-from study.storage import Folder
 from study.workload import Settings
+
+
+class Folder(Protocol):
+    """The study's folder, which keeps each replicate's winners."""
+
+    path: Path
+
+    def winners(self, replicate: int | None = None) -> dict[str, Settings | None] | None:
+        """Those of a replicate, if its search has ended."""
+
+    def freeze(self, winners: Mapping[str, Settings | None], replicate: int | None = None) -> None:
+        """Keep them before anything is confirmed."""
 
 
 class ReplicatesSource:
@@ -26,7 +39,7 @@ class ReplicatesSource:
 
     Args:
         study: with several replicates.
-        folder: of the study; keeps each replicate's winners.
+        folder: of the study.
         ledger: where endings are kept.
         slots: jobs that run at the same time.
     """
