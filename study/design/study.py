@@ -198,6 +198,8 @@ class Confirm(_Model):
 
     seeds: Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]]
     metrics: Annotated[list[str], Field(min_length=1)]
+    # Replicates after which claims are tested; the study ends where all of them are decided.
+    looks: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] | None = None
 
     @property
     def count(self) -> int:

@@ -18,7 +18,7 @@ from study.records import Ending, Record
 from study.workload import Settings
 
 REJECTED = "rejected"  # user attribute of a draw that was not tried, with the reason
-PATIENCE = 3  # draws of the sampler that may be refused in a row
+MOST_REFUSED = 3  # draws of the sampler in a row
 MOST_DRAWS = 200
 
 _STATES = {
@@ -87,7 +87,7 @@ class ArmSearch:
             if self._search.sampler == "grid":
                 if not self._next_on_grid(position):
                     return None
-            elif attempt >= PATIENCE and not self._help(position):
+            elif attempt >= MOST_REFUSED and not self._help(position):
                 return None
             trial = self._optuna.ask()
             reason = self._refused(self._draw(trial), trial.number)

@@ -42,27 +42,53 @@ class ReplicatesSource:
         folder: of the study.
         ledger: where endings are kept.
         slots: jobs that run at the same time.
+        decided: asked at each planned look, with the number of replicates that are complete by
+            then; True ends the study there.
     """
 
-    def __init__(self, study: Study, folder: Folder, ledger: Ledger, *, slots: int) -> None:
+    def __init__(
+        self,
+        study: Study,
+        folder: Folder,
+        ledger: Ledger,
+        *,
+        slots: int,
+        decided: Callable[[int], bool] = lambda units: False,
+    ) -> None:
         # Opening it takes half a second: once for all replicates, and only if one is searched.
         storage = functools.cache(lambda: open_storage(folder.path))
         self._parts = {
             part.number: _Replicate(part, folder, ledger, slots, storage)
             for part in study.replicates
         }
+        self._decided = decided
+        # The last one is the report itself.
+        self._looks = [look for look in study.confirm.looks or [] if look < len(self._parts)]
+        self._look_if_due()
 
     def remaining(self) -> int:
-        """Jobs still to be handed out."""
+        """Jobs still to be handed out, those after a look included while it has not decided."""
         return sum(part.remaining() for part in self._parts.values())
 
     def next(self) -> Job | None:
-        """A job of the first replicate that has one to start now."""
-        for part in self._parts.values():
+        """A job of the first replicate that has one to start now, none beyond the next look."""
+        for number, part in self._parts.items():
+            if self._looks and number > self._looks[0]:
+                return None
             job = part.next()
             if job is not None:
                 return job
         return None
+
+    def _look_if_due(self) -> None:
+        """Ask whether the claims are decided once the replicates up to a look are complete."""
+        while self._looks and all(
+            part.complete for number, part in self._parts.items() if number <= self._looks[0]
+        ):
+            look = self._looks.pop(0)
+            if self._decided(look):
+                self._parts = {n: part for n, part in self._parts.items() if n <= look}
+                self._looks = []
 
     def on_records(self, job: Job, records: Sequence[Record]) -> bool:
         """As of the replicate's phase."""
@@ -71,6 +97,7 @@ class ReplicatesSource:
     def on_end(self, ending: Ending) -> None:
         """Keep the ending; may freeze the replicate's winners and begin its confirmation."""
         self._parts[ending.job.replicate].on_end(ending)
+        self._look_if_due()
 
     def planned(self) -> dict[str, int]:
         """Jobs that each arm is to have, rechecks aside."""
@@ -135,6 +162,11 @@ class _Replicate:
         if self._rechecks is not None:
             return self._rechecks.remaining() + runs
         return self._search.remaining() + runs
+
+    @property
+    def complete(self) -> bool:
+        """Whether its confirmation has ended."""
+        return self._confirm is not None and not self._confirm.remaining() and not self._running
 
     def next(self) -> Job | None:
         if self._confirm is None:

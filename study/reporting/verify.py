@@ -18,7 +18,7 @@ from analysis.errors import TableError
 from analysis.report import analyse
 from analysis.report_json import differences
 from study.design import Study
-from study.errors import StudyError
+from study.errors import StudyError, first_line
 from study.phases import REJECTED, judged, optuna_name, same_training
 from study.records import RESULT_COLUMNS, RUN_COLUMNS, Ending, Ledger, key_start, result_rows
 from study.reporting.importance import importances
@@ -87,7 +87,7 @@ def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
             importance=importances(study, Ledger(folder.path)),
         )
     except TableError as error:
-        return [*found, f"report.json: cannot be computed again: {str(error).splitlines()[0]}"]
+        return [*found, f"report.json: cannot be computed again: {first_line(error)}"]
     return found + [f"report.json: {line}" for line in differences(report, again)]
 
 

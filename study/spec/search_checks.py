@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -38,6 +39,7 @@ def search_faults(study: Study, *, data: bool = True) -> list[Fault]:
         *_first_faults(search),
         *_metric_faults(study, search),
         *_replicate_faults(study, search),
+        *_look_faults(study, search),
     ]
     circle = list(_circle(search))
     if circle:
@@ -181,6 +183,24 @@ def _replicate_faults(study: Study, search: Search) -> Iterator[Fault]:
         if shared:
             message = f"search.rechecks.seeds contains {shared[0]}, a seed of the search"
             yield Fault(("search", "rechecks", "seeds"), message, "other seeds: that one is known")
+
+
+def _look_faults(study: Study, search: Search) -> Iterator[Fault]:
+    """Looks that are out of order, or that the replicates never reach."""
+    looks, path = study.confirm.looks, ("confirm", "looks")
+    if looks is None:
+        return
+    if any(later <= earlier for earlier, later in itertools.pairwise(looks)):
+        yield Fault(
+            path, f"confirm.looks is {looks}, which does not increase", "such as [8, 12, 16]"
+        )
+    elif search.replicates == 1 or looks[-1] != search.replicates:
+        yield Fault(
+            path,
+            f"confirm.looks ends at {looks[-1]}, but there are {search.replicates} replicates",
+            "looks in replicates, the last of them at the end",
+            f"search: {{replicates: {looks[-1]}}}",
+        )
 
 
 def _stopping_faults(study: Study, search: Search, *, data: bool) -> Iterator[Fault]:

@@ -23,7 +23,7 @@ from study.storage.folder import already_exists, state_of
 from study.storage.mirror import Mirror
 from study.storage.object_store import Store, StoreError, place
 
-PATIENCE_S = 60.0  # at the end, for a store that takes nothing
+WAIT_AT_END_S = 60.0  # at the end, for a store that takes nothing
 HURRY_S = 7.0  # after Ctrl-C
 
 
@@ -97,7 +97,7 @@ class RemoteStudy:
             mirror.forget()
             claim.release(erase=True)
             return ""
-        left = mirror.close(HURRY_S if hurry else PATIENCE_S, hurry=hurry)
+        left = mirror.close(HURRY_S if hurry else WAIT_AT_END_S, hurry=hurry)
         claim.release()
         return left
 

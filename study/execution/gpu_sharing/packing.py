@@ -19,7 +19,7 @@ from study.records import digest, work, write_whole
 
 MARGIN = 0.10  # of the card's memory stays free: for fragments, and what other trainings need more
 WORTH = 1.05  # one more training must raise the steps per second of the card by this factor
-PATIENCE = 2  # numbers in a row that did not: a single slow one may be noise
+NOT_FASTER = 2  # numbers in a row that end the search: a single slow one may be noise
 MOST = 16  # on one card; beyond it the processes' own cost on the host is what counts
 
 
@@ -117,9 +117,9 @@ def _reason_to_stop(seen: Sequence[Seen], *, gib: float, most: int) -> str | Non
             if most < MOST
             else (f"no more than {MOST} are tried")
         )
-    if count > PATIENCE:
-        before = max(s.steps_per_s for s in seen[:-PATIENCE])
-        if max(s.steps_per_s for s in seen[-PATIENCE:]) < WORTH * before:
+    if count > NOT_FASTER:
+        before = max(s.steps_per_s for s in seen[:-NOT_FASTER])
+        if max(s.steps_per_s for s in seen[-NOT_FASTER:]) < WORTH * before:
             return f"more make it less than {WORTH - 1:.0%} faster"
     # The context of a process and what others hold on the card are in `gib`, so this is never
     # too little.

@@ -81,7 +81,7 @@ def test_a_call_that_hears_no_signal_is_ended_with_the_process():
 import signal, time
 from study.execution import watchdog
 from study.errors import Paused
-watchdog.EVERY_S = watchdog.PATIENCE_S = 0.1
+watchdog.EVERY_S = watchdog.END_AFTER_S = 0.1
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 with watchdog.watching(lambda: False, Paused("it died\\n  try: --resume")):
     time.sleep(60)

@@ -186,3 +186,49 @@ def test_a_split_that_the_workload_does_not_have_is_refused(load, tmp_path):
         " {split_seed}", ""))  # fmt: skip
     with pytest.raises(SpecError, match="surface:train has no setting `split_seed`"):
         load_study(tmp_path / "r.yaml")
+
+
+@pytest.mark.parametrize(
+    ("decisions", "asked", "complete"),
+    [([False, False], [1, 2], 3), ([True], [1], 1), ([False, True], [1, 2], 2)],
+)
+def test_a_study_ends_at_the_look_where_all_is_decided(load, tmp_path, decisions, asked, complete):
+    study, found, answers = load("confirm.looks=[1,2,3]"), [], list(decisions)
+    folder, ledger = Folder(tmp_path / "r"), Ledger(tmp_path / "r")
+    folder.path.mkdir()
+
+    def decided(units: int) -> bool:
+        found.append(units)
+        ended = list(ledger.all("confirm"))
+        assert {ending.job.replicate for ending in ended} == set(range(1, units + 1))
+        return answers.pop(0)
+
+    execute_here(ReplicatesSource(study, folder, ledger, slots=2, decided=decided))
+    assert found == asked
+    assert {e.job.replicate for e in ledger.all("confirm")} == set(range(1, complete + 1))
+    assert {e.job.replicate for e in ledger.all("search")} == set(range(1, complete + 1))
+
+
+def test_a_look_is_taken_again_on_resume_and_runs_nothing_more(load, tmp_path):
+    study = load("confirm.looks=[2,3]")
+    folder, ledger = Folder(tmp_path / "r"), Ledger(tmp_path / "r")
+    folder.path.mkdir()
+    execute_here(ReplicatesSource(study, folder, ledger, slots=1, decided=lambda units: True))
+    again = ReplicatesSource(study, folder, ledger, slots=1, decided=lambda units: True)
+    assert again.remaining() == 0
+
+
+@pytest.mark.parametrize(
+    ("looks", "said"),
+    [
+        ("[2, 2, 3]", "does not increase"),
+        ("[3, 2]", "does not increase"),
+        ("[1, 4]", "ends at 4, but there are 3 replicates"),
+        ("[1, 2]", "ends at 2, but there are 3 replicates"),
+        ("[]", "confirm.looks is"),
+        ("[0, 3]", "confirm.looks.0 is 0"),
+    ],
+)
+def test_looks_that_cannot_be_taken_are_refused(load, looks: str, said: str):
+    with pytest.raises(SpecError, match=said):
+        load(f"confirm.looks={looks}")

@@ -605,7 +605,7 @@ def test_who_fetches_for_long_gives_signs_of_life_and_none_after_a_failure(
 
 
 def test_a_session_that_could_not_copy_everything_ends_as_paused(tmp_path, monkeypatch, brisk):
-    monkeypatch.setattr("study.storage.remote_study.PATIENCE_S", 1.0)
+    monkeypatch.setattr("study.storage.remote_study.WAIT_AT_END_S", 1.0)
     stored = RemoteStudy(address(tmp_path), "s", print)
     monkeypatch.setenv("CONTRASTIVE_CACHE", str(tmp_path / "one"))
 
