@@ -383,7 +383,8 @@ class Study(_Model):
         data = self.model_dump(mode="json", exclude_none=True)
         if self.search is None or self.search.replicates == 1:
             data["confirm"]["seeds"] = self.confirm.seed_list
-        data["scope"] = self.about
+        else:
+            data["scope"] = self.about
         for metric in data["metrics"].values():
             if not metric["unit"]:
                 del metric["unit"]

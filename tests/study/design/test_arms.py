@@ -235,12 +235,12 @@ def test_runs_recorded_before_a_setting_existed_are_kept(load, tmp_path):
         ledger.write(Ending(replace(job, config=older), "finished", ()))
     assert ConfirmSource(jobs, ledger, study.trains).remaining() == 0
     winners = {arm: {} for arm in study.arms}
-    assert list(_other_configs(Folder(tmp_path), study, winners)) == []
+    assert list(_other_configs(Folder(tmp_path), study, [(study, winners)])) == []
     other = replace(jobs[0], config=jobs[0].config | {"epochs": 6})
     ledger.write(Ending(other, "finished", ()))
     with pytest.raises(StudyError, match=r"1 runs, the first .* made with other settings"):
         ConfirmSource(jobs, ledger, study.trains)
     told = [f"{jobs[0].key}: was run with other settings than the winner's"]
-    assert list(_other_configs(Folder(tmp_path), study, winners)) == told
+    assert list(_other_configs(Folder(tmp_path), study, [(study, winners)])) == told
     ledger.write(Ending(replace(other, config={"epochs": -1, "no": 1}), "finished", ()))
-    assert list(_other_configs(Folder(tmp_path), study, winners)) == told
+    assert list(_other_configs(Folder(tmp_path), study, [(study, winners)])) == told

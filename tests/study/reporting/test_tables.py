@@ -50,7 +50,8 @@ def tables(folder: Path, metric: object) -> Folder:
         record = Record(3, {"val/knn_top1": quality, "views": views}, {})
         ledger.write(Ending(job, outcome, (record,)))
     winners = {"a": {"temperature": 0.2}, "b": {"temperature": 0.5}}
-    write_tables(Folder(folder), s, winners, {})
+    Folder(folder).freeze(winners)
+    write_tables(Folder(folder), s, {})
     return Folder(folder)
 
 

@@ -278,8 +278,8 @@ def test_endings_survive_a_round_trip_and_not_only_finite_ones(tmp_path):
 def test_result_rows_hold_what_a_seed_determines_and_nothing_else(tmp_path):
     job = confirmation_jobs(study(), {"a": {}, "b": {}}, tmp_path)[0]
     rows = list(result_rows([ending(job)]))
-    assert ("a", "clean", 1, "", "test/knn_top1", "0.25", 75, 300) in rows
-    assert ("a", "clean", 1, 1, "val/knn_top1", "0.1", 1, 10) in rows
+    assert ("a", "clean", "", 1, "", "test/knn_top1", "0.25", 75, 300) in rows
+    assert ("a", "clean", "", 1, 1, "val/knn_top1", "0.1", 1, 10) in rows
     assert not any(row[4] == "seconds" for row in rows)
 
 
