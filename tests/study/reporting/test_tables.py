@@ -58,8 +58,9 @@ def tables(folder: Path, metric: object) -> Folder:
 def test_the_pareto_front_of_each_arm_by_itself(tmp_path):
     folder = tables(tmp_path, ["val/knn_top1", "views"])
     front = pd.read_csv(folder.path / "pareto.csv")
-    assert list(front.columns) == ["arm", "replicate", "trial", "winner", "val/knn_top1", "views", "config"]
-    rows = front[["arm", "replicate", "trial", "winner", "val/knn_top1", "views"]].to_numpy().tolist()
+    shown = ["arm", "trial", "winner", "val/knn_top1", "views"]
+    assert set(front.columns) == {*shown, "replicate", "config"}
+    rows = front[shown].to_numpy().tolist()
     assert rows == [
         ["a", 1, True, 0.6, 900.0],
         ["a", 0, False, 0.5, 300.0],
