@@ -23,8 +23,8 @@ import torch
 
 from contrastive import workload
 from contrastive.training import loop
-from study import session
-from study.execution import ray_cluster, ray_tune, resources, worker
+from study import execution, session
+from study.execution import worker
 from study.execution.in_process import execute_here
 from study.execution.resources import Share
 from study.phases import optuna_storage
@@ -94,13 +94,13 @@ def prepare(folder: Path, monkeypatch) -> list:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
     monkeypatch.setattr(session, "Tracker", Silent)
-    monkeypatch.setattr(ray_cluster, "start_ray", lambda address, study: None)
-    monkeypatch.setattr(resources, "share", lambda asked: Share(1, 0.0, 1))
+    monkeypatch.setattr(execution, "start_ray", lambda address, study: None)
+    monkeypatch.setattr(execution, "share", lambda asked: Share(1, 0.0, 1))
 
     def execute(source, *, monitors, **options) -> None:
         execute_here(source, monitors=[*monitors, *watching])
 
-    monkeypatch.setattr(ray_tune, "execute", execute)
+    monkeypatch.setattr(execution, "execute", execute)
     # Pages of figures take longer than the trainings here.
     monkeypatch.setattr(session.Session, "_report", without_report)
     return watching

@@ -280,7 +280,7 @@ def test_a_study_s_trainings_really_share_the_card_as_measured(ray, tmp_path, mo
     )
     request = Request(study, storage="studies")
     session = Session(request, Folder(tmp_path), None, Console(quiet=True), 1, "studies")
-    monkeypatch.setattr("study.execution.ray_cluster.start_ray", lambda address, study: None)
+    monkeypatch.setattr("study.execution.start_ray", lambda address, study: None)
     assert session._slots() == 2
     assert seen == [1, 2, 3, 4]
     source = Listed([job(tmp_path, arm, 0) for arm in "ab"])

@@ -153,3 +153,15 @@ def test_a_study_gives_each_arm_its_own_from_the_logged_trials(tmp_path):
     assert found["a"]["settings"][0]["setting"] == "temperature"
     assert "not in the study's folder" in found["b"]["reason"]
     assert importances(study.model_copy(update={"search": None}), ledger) == {}
+
+
+def test_a_metric_that_is_better_when_lower_gives_the_same_numbers_as_its_negative():
+    def negated(one: Ending) -> Ending:
+        records = tuple(Record(r.epoch, {METRIC: -r.metrics[METRIC]}, {}) for r in one.records)
+        return Ending(one.job, one.outcome, records)
+
+    diverged = ending(20, {"temperature": 0.9, "learning_rate": 0.02}, [0.0], "diverged")
+    higher = importance(SPACE, [*planted(), diverged], metric=METRIC)
+    mirrored = [*map(negated, planted()), diverged]
+    assert importance(SPACE, mirrored, metric=METRIC, better="lower") == higher
+    assert importance(SPACE, mirrored, metric=METRIC) != higher
