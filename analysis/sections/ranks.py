@@ -24,7 +24,10 @@ def omnibus(
     rows = []
     for metric in metrics:
         for condition in conditions:
-            cells = {arm: scores.of(arm, condition, Metric(metric, metric)) for arm in arms}
+            cells = {
+                arm: scores.by_unit(scores.of(arm, condition, Metric(metric, metric)))
+                for arm in arms
+            }
             cells = {arm: cell for arm, cell in cells.items() if cell}
             if len(cells) < 3:
                 continue
