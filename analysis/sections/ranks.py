@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.inputs import Metric, Metrics
-from analysis.statistics.friedman import friedman
+from analysis.statistics.secondary_tests import friedman
 from analysis.verdicts import Scores
 
 

@@ -21,7 +21,10 @@ from analysis.statistics import Score
 
 @dataclass(frozen=True)
 class Contrast:
-    """Arm b against arm a. `conditions`: one, (from, to), or all of a pooled row."""
+    """Arm b against arm a. `conditions`: one, (from, to), or all of a pooled row.
+
+    `asks` is what a claim asks: better, less_hurt or equivalent; None where nothing is claimed.
+    """
 
     a: str
     b: str
@@ -29,6 +32,7 @@ class Contrast:
     kind: str  # difference, interaction or curve
     conditions: tuple[str, ...]
     label: str  # the condition as shown
+    asks: str | None = None
 
 
 @dataclass(frozen=True)
