@@ -53,7 +53,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Tested:
+class Outcome:
     """What became of one hypothesis; `at` is the look, in units, at which it fell."""
 
     statistic: float
@@ -69,7 +69,7 @@ def decide_family(
     correction: str = "max_t",
     looks: Sequence[int] = (),
     seed: int = RNG_SEED,
-) -> list[dict[Null, Tested]]:
+) -> list[dict[Null, Outcome]]:
     """Test all hypotheses of a family together: for each question null -> what became of it.
 
     An invalid question stays in the family with the scores that it has, and its p is 1.
@@ -98,11 +98,11 @@ def decide_family(
         fell = [look is not None for look in at]
     else:
         fell = list(p <= alpha)
-    found: list[dict[Null, Tested]] = [{} for _ in questions]
+    found: list[dict[Null, Outcome]] = [{} for _ in questions]
     for (i, null), t, p_, f, look, bad in zip(
         rows, statistics(x), p, fell, at, invalid, strict=True
     ):
-        found[i][null] = Tested(float(t), float(p_), bool(f) and not bad, look)
+        found[i][null] = Outcome(float(t), float(p_), bool(f) and not bad, look)
     return found
 
 

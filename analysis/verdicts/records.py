@@ -28,7 +28,7 @@ from analysis.verdicts.families import (
     AT_MOST_MINUS_MARGIN,
     AT_MOST_ZERO,
     Null,
-    Tested,
+    Outcome,
 )
 from analysis.verdicts.pairing import Contrast, Pairs
 from analysis.verdicts.rules import Verdict
@@ -48,7 +48,7 @@ class Facts:
     method: str | None
     ci: tuple[float, float] | None
     together: tuple[float, float] | None
-    tested: Mapping[Null, Tested]
+    tested: Mapping[Null, Outcome]
 
 
 def record_of(
@@ -117,7 +117,7 @@ def broke(pairs: Pairs) -> bool:
     return any(pairs.broke.values())
 
 
-def _adjusted(asks: str | None, tested: Mapping[Null, Tested]) -> dict[str, float | None]:
+def _adjusted(asks: str | None, tested: Mapping[Null, Outcome]) -> dict[str, float | None]:
     """The p-values of the hypotheses by what they mean; `p_adjusted` is of the nearest verdict.
 
     `p_superiority` is of θ ≤ 0, `p_margin` of θ ≥ δ, `p_tost_adjusted` the larger one of

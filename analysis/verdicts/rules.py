@@ -16,7 +16,7 @@ from analysis.verdicts.families import (
     AT_MOST_MINUS_MARGIN,
     AT_MOST_ZERO,
     Null,
-    Tested,
+    Outcome,
 )
 
 REASONS = {
@@ -45,7 +45,7 @@ class Evidence:
     """
 
     asks: str | None
-    tested: Mapping[Null, Tested]
+    tested: Mapping[Null, Outcome]
     high: float | None
     margin: float | None
     can_reach: bool
