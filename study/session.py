@@ -13,12 +13,13 @@ from typing import Any
 
 from rich.console import Console
 
+from analysis.errors import TableError
 from study.design import Study
 from study.errors import StudyError
 from study.phases import ConfirmSource, ReplicatesSource, confirmation_jobs
 from study.planning import identical_lines
 from study.records import Job, Ledger
-from study.reporting import close_study, hardware, versions, write_tables
+from study.reporting import close_study, hardware, note_look, versions, write_tables
 from study.storage import Folder, RemoteStudy, is_address, shown
 from study.tracking import Display, Tracker
 from study.workload import Settings
@@ -153,7 +154,9 @@ class Session:
 
     def _all_replicates(self) -> None:
         """Search and confirmation of each replicate, in one go: no slot waits for a phase."""
-        source = ReplicatesSource(self.study, self.folder, self.ledger, slots=self._slots())
+        source = ReplicatesSource(
+            self.study, self.folder, self.ledger, slots=self._slots(), decided=self._decided
+        )
         for caveat in source.caveats():
             self.console.print(f"note: {caveat}", markup=False)
         phases = ("search", "recheck", "confirm") if self.study.search.rechecks else (
@@ -166,6 +169,23 @@ class Session:
             for arm in (arm for arm, found in winners.items() if found is None):
                 text = f"{arm}: no trial of its search in replicate {part.number} finished"
                 self.console.print(text, style="bold red")
+
+    def _decided(self, units: int) -> bool:
+        """Whether all claims are decided at a planned look, which is logged."""
+        from analysis.verdicts import decide_at_look
+
+        self._write_tables()
+        note_look(self.folder)
+        try:
+            verdicts = decide_at_look(
+                self.folder.study_yaml, self.folder.results_csv, runs=self.folder.runs_csv
+            )
+        except TableError as error:
+            raise StudyError(str(error)) from None
+        open_claims = [claim for claim, verdict in verdicts.items() if verdict is None]
+        state = f"still open: {', '.join(open_claims)}" if open_claims else "all claims are decided"
+        self.console.print(f"look after {units} replicates: {state}", markup=False)
+        return not open_claims
 
     def _search(self) -> dict[str, Settings | None]:
         """The winners, from the folder if the search has ended before."""

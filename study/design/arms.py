@@ -52,6 +52,19 @@ class Arm:
         settings = self.complete(self._tuned_under, drawn)
         return all(satisfied(constraint, settings) for constraint in self._search.require)
 
+    @functools.cached_property
+    def sameness(self) -> str:
+        """Equal for arms that train the same under every condition."""
+        space = {name: parameter.model_dump() for name, parameter in self.space.items()}
+        return repr([space, [self.effective(condition) for condition in self.settings]])
+
+    def effective(self, condition: str) -> Settings:
+        """The settings that a training starts from, without those that have no effect in it."""
+        found = self.workload.complete(self.space.middle() | self.settings[condition])
+        if any(p.choices and isinstance(p.choices[0], str) for p in self.space.values()):
+            return found
+        return {name: value for name, value in found.items() if self.workload.applies(name, found)}
+
     @functools.cache  # noqa: B019 - arms live as long as their study
     def length(self, condition: str, *, data: bool = True) -> tuple[int, int] | None:
         """The fewest and the most epochs that trainings can have, whatever is drawn.
@@ -90,6 +103,13 @@ def arms_of(study: Study) -> dict[str, Arm]:
     if study._arms is None:
         study._arms = {name: Arm(study, name) for name in study.arms}
     return study._arms
+
+
+def twins_before(study: Study, name: str) -> int:
+    """How many earlier arms train the same as this one, as in an A/A study."""
+    arms = arms_of(study)
+    earlier = list(arms)[: list(arms).index(name)]
+    return sum(arms[other].sameness == arms[name].sameness for other in earlier)
 
 
 def planned_epochs(workload: Workload, settings: Settings) -> int | None:

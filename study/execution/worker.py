@@ -102,6 +102,7 @@ def _run(
         _kept=Path(job.kept),
         _send=outbox.send,
         _known=[*job.declared, "seconds"] if job.declared else None,
+        _fractions={n for n, spec in job.declared.items() if spec.get("unit") == "fraction"},
         _first_epoch=workload.first_epoch,
         _spent_before=outbox.spent_before,
         _on_folder=outbox.keep,

@@ -9,7 +9,7 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from study.design import Parameter, Study, arms_of
+from study.design import Parameter, Study, arms_of, twins_before
 from study.design.seeds import derive
 from study.phases.objectives import direction, gain, judged
 from study.phases.pruners import DECLARED, pruner
@@ -45,6 +45,11 @@ class ArmSearch:
         assert study.search is not None
         self.name, self._study, self._search = name, study, study.search
         self.arm = arms_of(study)[name]
+        # Arms start from the same draws; but of arms that are the same under different names each
+        # draws its own, or an A/A study would compare a search with itself.
+        twins = twins_before(study, name)
+        seed = study.sampler_seed
+        self._sampler_seed = derive(seed, "twin", twins) if twins else seed
         length = self.arm.length(study.tuned_under)
         self.epochs = length[1] if length else 1  # without planned epochs nothing is stopped early
         self._space = self.arm.space
@@ -105,7 +110,7 @@ class ArmSearch:
         tried = {_point(t.params) for t in self.started()}
         untried = [p for p in self._points if _point(p) not in tried]
         if untried:
-            choice = derive(self._study.sampler_seed, "untried", position) % len(untried)
+            choice = derive(self._sampler_seed, "untried", position) % len(untried)
             self._optuna.enqueue_trial(untried[choice])
         return bool(untried)
 
@@ -180,7 +185,7 @@ class ArmSearch:
     def _seed_sampler(self, position: int, name: str | None = None) -> None:
         self._optuna.sampler = sampler(
             name or self._search.sampler,
-            study_seed=self._study.sampler_seed,
+            study_seed=self._sampler_seed,
             position=position,
             trials=self._search.trials_per_arm,
             conditional=self._space.conditional,

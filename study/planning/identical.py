@@ -5,11 +5,10 @@ Legitimate in an A/A study, which shows how large differences get by chance; els
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Iterator, Mapping
 
 from analysis.inputs.plan import read_plan
-from study.design import Arm, Study, arms_of
+from study.design import Study, arms_of
 
 
 def identical_lines(study: Study) -> Iterator[str]:
@@ -19,11 +18,9 @@ def identical_lines(study: Study) -> Iterator[str]:
         study: checked.
     """
     arms = arms_of(study)
-    for group in _groups({name: _of_arm(arm) for name, arm in arms.items()}):
+    for group in _groups({name: arm.sameness for name, arm in arms.items()}):
         yield f"the arms {group} train alike under every condition: right for an A/A study only"
-    conditions = {
-        c: json.dumps([_effective(arm, c) for arm in arms.values()]) for c in study.conditions
-    }
+    conditions = {c: repr([arm.effective(c) for arm in arms.values()]) for c in study.conditions}
     for group in _groups(conditions):
         yield f"the conditions {group} are the same for every arm"
     claims = {
@@ -32,20 +29,6 @@ def identical_lines(study: Study) -> Iterator[str]:
     }
     for group in _groups(claims):
         yield f"the claims {group} say the same; each of them makes all harder to support"
-
-
-def _of_arm(arm: Arm) -> str:
-    space = {name: p.model_dump(mode="json") for name, p in arm.space.items()}
-    return json.dumps([space, [_effective(arm, condition) for condition in arm.settings]])
-
-
-def _effective(arm: Arm, condition: str) -> dict[str, object]:
-    """The settings that a training starts from, without those that have no effect in it."""
-    drawn = arm.space.middle()
-    found = arm.workload.complete(drawn | arm.settings[condition])
-    if any(p.choices and isinstance(p.choices[0], str) for p in arm.space.values()):
-        return found
-    return {name: value for name, value in found.items() if arm.workload.applies(name, found)}
 
 
 def _groups(keys: Mapping[str, Hashable]) -> Iterator[str]:

@@ -8,7 +8,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "overview": ["overview_of", "studies_in"],
         "provenance": ["hardware", "provenance_of", "versions"],
-        "study_report": ["report_on"],
+        "study_report": ["note_look", "report_on"],
         "summary": ["close_study"],
         "tables": ["write_tables"],
         "verify": ["verify_study"],

@@ -53,7 +53,7 @@ def provenance_of(folder: Folder) -> dict[str, Any]:
     # A look counts against the verdicts if the plan has grown since: at the planned number of
     # seeds, reading the report any number of times changes nothing.
     looks = {
-        tuple(entry["seeds"]): entry["at"]
+        tuple(entry["seeds"]): (entry["at"], entry.get("units", len(entry["seeds"])))
         for entry in folder.session_log()
         if entry.get("look") and set(entry["seeds"]) != planned
     }
@@ -69,7 +69,9 @@ def provenance_of(folder: Folder) -> dict[str, Any]:
         "study id": folder.identity(),
         "test split": _test_reads(folder),
         "mlflow": places[-1] if places else {},
-        "looks": [{"at": at, "seeds": len(seeds)} for seeds, at in looks.items()],
+        "looks": [
+            {"at": at, "seeds": len(seeds), "units": units} for seeds, (at, units) in looks.items()
+        ],
     }
 
 

@@ -26,14 +26,12 @@ def report_on(folder: Folder, *, out: Path | None = None) -> dict[str, Any]:
         StudyError: nothing has been confirmed yet, or a file is damaged or cannot be written.
     """
     study = folder.load()
-    seeds = _seeds(folder.results_csv)
-    if not seeds:
-        raise StudyError(
-            f"the study `{study.name}` has no results yet: its confirmation has not begun\n"
-            "  try: the study.run command that started it, with --resume"
-        )
     try:
-        folder.note_session(look=True, seeds=seeds)
+        if not note_look(folder):
+            raise StudyError(
+                f"the study `{study.name}` has no results yet: its confirmation has not begun\n"
+                "  try: the study.run command that started it, with --resume"
+            )
         return write_report(
             folder.results_csv,
             plan=folder.study_yaml,
@@ -51,13 +49,28 @@ def report_on(folder: Folder, *, out: Path | None = None) -> dict[str, Any]:
         ) from None
 
 
-def _seeds(results: Path) -> list[int]:
-    """The seeds of which there is any result."""
+def note_look(folder: Folder) -> int:
+    """Log that somebody looks at the results there are; how many units they have.
+
+    A unit is a replicate, or a seed where there are no replicates.
+
+    Raises:
+        StudyError: the results are damaged, or the log cannot be written.
+    """
+    seeds, replicates = _units(folder.results_csv)
+    if seeds:
+        folder.note_session(look=True, seeds=seeds, units=len(replicates) or len(seeds))
+    return len(seeds)
+
+
+def _units(results: Path) -> tuple[list[int], set[str]]:
+    """The seeds and the replicates of which there is any result."""
     if not results.exists():
-        return []
+        return [], set()
     try:
-        with results.open(newline="") as rows:
-            return sorted({int(row["seed"]) for row in csv.DictReader(rows)})
+        with results.open(newline="") as table:
+            rows = [(int(row["seed"]), row.get("replicate") or "") for row in csv.DictReader(table)]
+        return sorted({seed for seed, _ in rows}), {name for _, name in rows if name}
     except (ValueError, KeyError, TypeError, csv.Error):
         raise StudyError(
             f"{results} is damaged: it is not what study.run wrote\n"

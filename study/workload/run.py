@@ -7,7 +7,7 @@ import numbers
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -63,6 +63,7 @@ class Run:
     _kept: Path = field(default=Path(), repr=False)
     _send: Send = field(default=lambda *_: None, repr=False)
     _known: Sequence[str] | None = field(default=None, repr=False)
+    _fractions: Container[str] = field(default=(), repr=False)
     _first_epoch: int = field(default=1, repr=False)
     _device: Callable[[], str] = field(default=lambda: "cpu", repr=False)
     _spent_before: Callable[[int], float] = field(default=lambda epoch: 0.0, repr=False)
@@ -132,6 +133,11 @@ class Run:
                 )
         if self._epoch is None:
             self._before = self._spent_before(epoch)
+            if name in self._fractions and not 0 <= value <= 1:
+                raise ReportError(
+                    f"{name} is {value:g}, but its unit is fraction; allowed: a number in [0, 1]; "
+                    "try: divide it by 100 if it is in per cent, or take `unit` out of `metrics:`"
+                )
         self._epoch, self._finite = epoch, values
         spent = self._before + time.monotonic() - self._started
         exact = {name: (int(c), int(n)) for name, (c, n) in (counts or {}).items()}

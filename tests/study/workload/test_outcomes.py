@@ -16,6 +16,7 @@ from study.workload import Stopped
 
 DECLARED = {
     "val/error": {"better": "lower"},
+    "val/share": {"better": "higher", "unit": "fraction"},
     "test/error": {"better": "lower"},
     "train/loss": {"better": "lower"},
 }
@@ -122,6 +123,7 @@ def test_the_function_sees_where_in_the_study_it_is(job):
         ("run.report(1, {'val/error': '0.5'})", "val/error is '0.5'; allowed: one number"),
         ("run.report(1, {'val/error': None})", "val/error is None"),
         ("run.report(1, {'val/error': [1, 2]})", r"val/error is [1, 2]"),
+        ("run.report(1, {'val/share': 97.5})", "val/share is 97.5, but its unit is fraction"),
         ("raise KeyError('of the function')", "KeyError: 'of the function'"),
         ("sys.exit(3)", "the function called sys.exit(3)"),
         ("run.keep('nowhere.pt')", "nowhere.pt, which is no file"),
