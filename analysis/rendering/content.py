@@ -88,6 +88,7 @@ def _meaning(metric: Mapping[str, Any]) -> str:
 
 def _design_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     design = report["design"]
+    correction = CORRECTIONS[design["correction"]]
     rows = [
         ("Plan's hash", design["hash"] or "none: nothing was declared beforehand"),
         ("Arms", ", ".join(design["arms"])),
@@ -102,7 +103,7 @@ def _design_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Primary test", design["primary_test"]),
         (
             "Correction",
-            f"{CORRECTIONS[design['correction']]}, over a family of {design['family_size']}",
+            f"{correction}, over a family of {design['family_size']}",
         ),
         ("Smallest p that can be reached", numbers.p_number(design["p_min"])),
         ("Units that the family needs", str(design["units_needed"])),
