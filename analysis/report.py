@@ -46,7 +46,8 @@ def analyse(
 
     Args:
         results: CSV, Parquet or frame with columns `arm, condition, replicate, seed, epoch,
-            metric, value, correct, total`; confirmation phase only. Accuracies are fractions in [0, 1].
+            metric, value, correct, total`; confirmation phase only. Accuracies are fractions in
+            [0, 1].
         claims: as in a plan, where there is none: `{"better": "b", "than": "a", "metric": …}`.
             Those without an `id` are called C1, C2, … Give those that were decided before the data.
         better: `higher` or `lower` for all metrics that the plan does not declare, or a mapping

@@ -5,12 +5,15 @@ from __future__ import annotations
 from analysis.figures.style import PALE, Drawing, grid, legend, listed, look, percent_axis, short
 from analysis.wording import numbers
 
+# Costs that differ by less are the same: seconds of equal trainings vary as much.
+ALIKE = 0.05
+
 
 def trade_off(report: dict) -> Drawing | None:
-    """Accuracy against cost, with the Pareto front of the means."""
+    """Accuracy against cost, with the Pareto front of the means; None where all cost the same."""
     metric = report["cost"]["metric"]
     rows = [r for r in report["cost"]["trade_off"] if r["metric"] == metric]
-    if not rows:
+    if not rows or not _differ(rows):
         return None
     spent, unit = rows[0]["cost_unit"], rows[0]["unit"]
     rows = [r for r in rows if r["cost_unit"] == spent]
@@ -75,3 +78,12 @@ def trade_off(report: dict) -> Drawing | None:
         f"Score against cost. {alt}.",
         figure,
     )
+
+
+def _differ(rows: list[dict]) -> bool:
+    """Whether the costs of the arms differ by more than the noise of a clock."""
+    spent: dict[str, list[float]] = {}
+    for r in rows:
+        if r["cost_unit"] == rows[0]["cost_unit"]:
+            spent.setdefault(r["condition"], []).append(r["cost"])
+    return any(max(own) > (1 + ALIKE) * min(own) for own in spent.values())

@@ -15,7 +15,7 @@ from analysis.figures.cost import trade_off
 from analysis.figures.curves import advantage, learning
 from analysis.figures.ledger import ledger
 from analysis.figures.scores import estimates, ranks
-from analysis.figures.search import expected_best, parallel, slices
+from analysis.figures.search import expected_best, parallel, slices, winners
 from analysis.figures.style import RC, Drawing
 
 MOST_METRICS = 4
@@ -27,5 +27,6 @@ def draw(report: dict[str, Any]) -> list[Drawing]:
         drawings = [forest(report)]
         drawings += [estimates(report, metric) for metric in report["metrics"][:MOST_METRICS]]
         drawings += [learning(report), advantage(report), ranks(report), trade_off(report)]
-        drawings += [ledger(report), expected_best(report), slices(report), parallel(report)]
+        drawings += [ledger(report), expected_best(report), winners(report)]
+        drawings += [slices(report), parallel(report)]
     return [drawing for drawing in drawings if drawing is not None]

@@ -119,6 +119,41 @@ def slices(report: dict) -> Drawing | None:
     )
 
 
+def winners(report: dict) -> Drawing | None:
+    """The winners' settings of every replicate, a strip per arm and setting."""
+    arms = [s for s in report["search"] if len(s["winners"]) > 1][:MOST_ARMS]
+    settings = [n for n in _settings(report) if _numeric(report, n)]
+    if not arms or not settings:
+        return None
+    names = report["design"]["arms"]
+    figure, panels = grid(len(settings), height=2.0, share=False)
+    for panel, setting in zip(panels, settings, strict=False):
+        for x, s in enumerate(arms):
+            style = look(names.index(s["arm"]) if s["arm"] in names else len(names))
+            own = [w for w in s["winners"] if setting in w["config"]]
+            for i, w in enumerate(own):
+                at = x + 0.5 * (i - (len(own) - 1) / 2) / max(1, len(own) - 1)
+                panel.plot(at, w["config"][setting], color=style["color"], marker=style["marker"])
+        panel.set_xticks(range(len(arms)), [short(s["arm"], 14) for s in arms])
+        panel.set_xlim(-0.5, len(arms) - 0.5)
+        panel.set_title(setting)
+        if _wide_range(report, setting):
+            panel.set_yscale("log")
+            panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            panel.yaxis.set_minor_formatter(NullFormatter())
+    alt = listed([f"{s['arm']}: {len(s['winners'])} winners" for s in arms])
+    return Drawing(
+        "winners",
+        "search",
+        "Winners' settings of each replicate",
+        "A mark is the winner of one independent search, from left to right in the order of"
+        " replicates. Where marks scatter, the search does not determine the setting."
+        + _left_out(report),
+        f"Winners' {', '.join(settings)} by arm. {alt}.",
+        figure,
+    )
+
+
 def parallel(report: dict) -> Drawing | None:
     """Every complete trial as a line through its settings to its score."""
     settings = _settings(report)
@@ -208,12 +243,13 @@ def _left_out(report: dict) -> str:
 
 
 def _varying(arm: dict) -> list[str]:
-    seen: dict[str, set] = {}
+    """Settings that vary within a search; what differs between replicates alone was drawn."""
+    seen: dict[str, dict] = {}
     for t in arm["trials"]:
         for name, value in t["config"].items():
             if isinstance(value, str | int | float):
-                seen.setdefault(name, set()).add(value)
-    return [name for name, values in seen.items() if len(values) > 1]
+                seen.setdefault(name, {}).setdefault(t["replicate"], set()).add(value)
+    return [name for name, own in seen.items() if any(len(v) > 1 for v in own.values())]
 
 
 def _values(report: dict, setting: str) -> list:

@@ -75,13 +75,15 @@ def look(index: int) -> dict:
     }
 
 
-def grid(count: int, *, height: float = 2.7, width: float = WIDTH) -> tuple[Figure, list[Axes]]:
-    """A figure of up to MOST_FACETS panels, two to a row, sharing their value axis."""
+def grid(
+    count: int, *, height: float = 2.7, width: float = WIDTH, share: bool = True
+) -> tuple[Figure, list[Axes]]:
+    """A figure of up to MOST_FACETS panels, two to a row, sharing their value axis or not."""
     count = min(count, MOST_FACETS)
     columns = 1 if count == 1 else 2
     rows = ceil(count / columns)
     figure = Figure(figsize=(width, height * rows))
-    axes = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=share).ravel()
     for spare in axes[count:]:
         spare.remove()
     return figure, list(axes[:count])

@@ -1,7 +1,7 @@
 """The table of results, read and checked.
 
-It is tidy (`arm, condition, replicate, seed, epoch, metric, value, correct, total, status`). What is ambiguous
-is refused, and rows that no verdict may rest on are marked.
+It is tidy (`arm, condition, replicate, seed, epoch, metric, value, correct, total, status`). What
+is ambiguous is refused, and rows that no verdict may rest on are marked.
 """
 
 from __future__ import annotations
@@ -153,8 +153,7 @@ def read_results(
     frame["seed"] = _seeds(raw, at)
     frame["epoch"] = _numbers(raw, "epoch", at) if "epoch" in raw else np.nan
     status = _statuses(raw, at)
-    cells = raw["replicate"] if "replicate" in raw else None
-    of_seed = check_replicates(frame, cells, at, replicates or Replicates())
+    of_seed = check_replicates(frame, raw.get("replicate"), at, replicates or Replicates())
     frame, gone = _set_failures_aside(frame, status, failures or {})
     raw = raw.loc[frame.index]
 

@@ -40,6 +40,10 @@ MOST_FINDINGS = 12
 FOLD_FROM = 40  # rows of a table that the page shows; longer tables are folded, except on paper
 
 
+# Beside declared claims everything that decides none of them is folded.
+FOLDED = ("exploratory", "effects", "other_tests", "time_to", "omnibus")
+
+
 def content(report, drawings, all_tables) -> dict[str, Any]:
     present = {d.section for d in drawings} | {t.section for t in all_tables} | {"provenance"}
     findings = [c for c in report["comparisons"] if c["condition"] != "pooled"]
@@ -60,6 +64,8 @@ def content(report, drawings, all_tables) -> dict[str, Any]:
             for c in findings[:MOST_FINDINGS]
         ],
         "fold_from": FOLD_FROM,
+        "folded": FOLDED if report["claims"] else (),
+        "covers": _covers(report["design"]),
         "findings_left": max(0, len(findings) - MOST_FINDINGS),
         "guessed": words.guessed_directions(report),
         "paragraphs": {key: paragraphs(report, key) for key, _ in SECTIONS},
@@ -82,6 +88,7 @@ def _meaning(metric: Mapping[str, Any]) -> str:
 
 def _design_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     design = report["design"]
+    correction = CORRECTIONS[design["correction"]]
     rows = [
         ("Plan's hash", design["hash"] or "none: nothing was declared beforehand"),
         ("Arms", ", ".join(design["arms"])),
@@ -94,7 +101,10 @@ def _design_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Margin δ", "none declared" if design["margin"] is None else f"{design['margin']:g}"),
         ("Chance level", "none given" if design["chance"] is None else f"{design['chance']:g}"),
         ("Primary test", design["primary_test"]),
-        ("Correction", f"{CORRECTIONS[design['correction']]}, over a family of {design['family_size']}"),
+        (
+            "Correction",
+            f"{correction}, over a family of {design['family_size']}",
+        ),
         ("Smallest p that can be reached", numbers.p_number(design["p_min"])),
         ("Units that the family needs", str(design["units_needed"])),
         ("Smallest d_z found with 80 % power", numbers.number(design["minimum_detectable_dz"], 2)),
@@ -109,6 +119,12 @@ def _scope(design: Mapping[str, Any]) -> str:
         "configuration": "configurations, as written or as one search froze them",
     }[design["scope"]]
     return f"{about}; the unit is the {design['unit_of_analysis'] or 'seed'}"
+
+
+def _covers(design: Mapping[str, Any]) -> str:
+    if design["scope"] == "method" and design["unit_of_analysis"] == "replicate":
+        return "Answers cover new searches and seeds on this dataset, and nothing wider."
+    return "Answers cover new seeds on this dataset and split, and nothing wider."
 
 
 def _looks(design: Mapping[str, Any]) -> str:

@@ -43,10 +43,17 @@ def arm_scores(scores: Scores, arms, conditions, metrics, meanings: Metrics) -> 
                 row |= describe(list(scores.by_unit(values).values()))
                 row["unit_of_analysis"] = scores.unit
                 row["reason"] = _why_not(row, scores.unit)
+                row |= _image_sampling(scores.images(arm, condition, metric), row["mean"])
                 row["seeds"] = list(values)
                 row["values"] = [float(v) for v in values.values()]
                 rows.append(row)
     return rows
+
+
+def _image_sampling(images: int | None, mean: float) -> dict[str, float | None]:
+    """√(p(1-p)/n), what other test images would change: no interval over units covers it."""
+    known = images is not None and 0 <= mean <= 1
+    return {"images": images, "image_se": (mean * (1 - mean) / images) ** 0.5 if known else None}
 
 
 def _why_not(row: dict, unit: str) -> str | None:

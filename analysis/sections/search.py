@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.inputs import Metrics, Plan
+from analysis.inputs.replicates import in_order
 from analysis.inputs.results_table import Results
 from analysis.statistics import describe
 from analysis.statistics.expected_best import expected_best, expected_best_biased
@@ -63,8 +64,9 @@ def _arm(arm, own, metric, condition, results, meanings: Metrics) -> dict:
             [float(v) for v in expected_best_biased(values, higher=higher)] if done else []
         ),
         "best": best,
+        "winners": _winners(done, higher),
         "early_stopping": _saved(unrun, own),
-        "winners_curse": _winners_curse(best, arm, metric, condition, results),
+        "winners_curse": _winners_curse(_winners(done, higher), arm, metric, condition, results),
     }
 
 
@@ -74,7 +76,9 @@ def _trial(row: dict) -> dict:
     except ValueError:
         config = {}
     value = row["value"]
+    replicate = row["replicate"]
     return {
+        "replicate": None if pd.isna(replicate) else replicate,
         "trial": None if pd.isna(row["trial"]) else int(row["trial"]),
         "status": row["status"],
         "epochs": None if pd.isna(row["epochs"]) else float(row["epochs"]),
@@ -82,6 +86,15 @@ def _trial(row: dict) -> dict:
         "config": config if isinstance(config, dict) else {},
         "mlflow_run_id": row["mlflow_run_id"] or None,
     }
+
+
+def _winners(done: list[dict], higher: bool) -> list[dict]:
+    """The best complete trial of each replicate, in their order; one where there are none."""
+    by_replicate: dict[object, list[dict]] = {}
+    for trial in done:
+        by_replicate.setdefault(trial["replicate"], []).append(trial)
+    best = max if higher else min
+    return [best(by_replicate[r], key=lambda t: t["value"]) for r in in_order(by_replicate)]
 
 
 def _saved(stopped: pd.DataFrame, own: pd.DataFrame) -> dict:
@@ -97,23 +110,34 @@ def _saved(stopped: pd.DataFrame, own: pd.DataFrame) -> dict:
     }
 
 
-def _winners_curse(best, arm, metric, condition, results: Results) -> dict | None:
-    """Search best minus the confirmed mean of the same validation metric at the last epoch."""
+def _winners_curse(winners, arm, metric, condition, results: Results) -> dict | None:
+    """Search best minus the confirmed mean of the same validation metric at the last epoch.
+
+    Over replicates it is the mean of each winner's own, with its interval.
+    """
     curves = results.curves
     own = curves[(curves["arm"] == arm) & (curves["metric"] == metric)]
     if condition is not None and (own["condition"] == condition).any():
         own = own[own["condition"] == condition]
-    if best is None or own.empty or own["condition"].nunique() > 1:
+    if not winners or own.empty or own["condition"].nunique() > 1:
         return None
     ends = own.sort_values("epoch").groupby("seed")["value"].last()
-    confirmed = describe(ends.to_numpy())
-    low, high = confirmed["ci_low"], confirmed["ci_high"]
+    if results.unit == "replicate":
+        best = {w["replicate"]: w["value"] for w in winners}
+        ends = ends.groupby(results.unit_of).mean()
+        ends = ends[ends.index.isin(list(best))]
+        search_best = np.array([best[unit] for unit in ends.index])
+    else:
+        search_best = np.full(len(ends), winners[0]["value"])
+    if not len(ends):
+        return None
+    lost = describe(search_best - ends.to_numpy())
     return {
         "condition": own["condition"].iloc[0],
-        "search_best": best["value"],
-        "confirmed_mean": confirmed["mean"],
-        "n": confirmed["n"],
-        "difference": best["value"] - confirmed["mean"],
-        "ci_low": None if high is None else best["value"] - high,
-        "ci_high": None if low is None else best["value"] - low,
+        "search_best": float(search_best.mean()),
+        "confirmed_mean": float(ends.mean()),
+        "n": lost["n"],
+        "difference": lost["mean"],
+        "ci_low": lost["ci_low"],
+        "ci_high": lost["ci_high"],
     }

@@ -97,7 +97,7 @@ def flips(x: np.ndarray, *, seed: int = RNG_SEED) -> Iterator[np.ndarray]:
 
 
 def all_sums(x: np.ndarray) -> np.ndarray:
-    """(m, 2ⁿ) sums of each row under all flips; of flip i, bit u says that unit u turns its sign."""
+    """(m, 2ⁿ) sums of each row under all flips; bit u of a flip turns the sign of unit u."""
     sums = np.zeros((len(x), 1))
     for column in x.T[:, :, None]:
         sums = np.concatenate([sums + column, sums - column], axis=1)

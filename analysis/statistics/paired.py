@@ -74,9 +74,7 @@ def pair(a: Sequence[Score], b: Sequence[Score]) -> Paired:
         # Sums of up to n of them must stay exact in float64.
         if len(integers) * max(map(abs, integers), default=0) < 2**53:
             d = np.array([float(x) for x in differences])
-            return Paired(
-                a_float, b_float, d, np.array(integers, dtype=float), tuple(differences)
-            )
+            return Paired(a_float, b_float, d, np.array(integers, dtype=float), tuple(differences))
     d = b_float - a_float
     largest = max(np.abs(a_float).max(initial=0), np.abs(b_float).max(initial=0))
     digits = 12 - math.ceil(math.log10(largest)) if largest > 0 else 12

@@ -41,23 +41,23 @@ def search(records: list[dict]) -> Table:
 
 
 def winners(records: list[dict]) -> Table:
-    found = [s for s in records if s["best"]]
-    names = list(dict.fromkeys(n for s in found for n in s["best"]["config"]))
+    """A row per arm, or per arm and replicate: every replicate froze a winner of its own."""
+    found = [{"arm": s["arm"], **w} for s in records for w in s["winners"]]
+    names = list(dict.fromkeys(n for w in found for n in w["config"]))
     varied = [n for n in names if len({str(v) for v in _values(records, n)}) > 1]
-    same = "; ".join(
-        f"{n} {setting(found[0]['best']['config'].get(n))}" for n in names if n not in varied
-    )
+    same = "; ".join(f"{n} {setting(found[0]['config'].get(n))}" for n in names if n not in varied)
+    replicated = any(w["replicate"] is not None for w in found)
     return table(
         "winners",
         "search",
-        "Winners' settings",
+        "Winners' settings" + (" of each replicate" if replicated else ""),
         "As frozen for the confirmation; settings that were searched or differ between arms."
         + (f" The same in every trial of every arm: {same}." if same else ""),
         found,
-        ("Arm", lambda s: s["arm"]),
-        ("#Trial", lambda s: str(s["best"]["trial"])),
-        *[("#" + n, lambda s, n=n: setting(s["best"]["config"].get(n))) for n in varied],
-        raw=found,
+        ("Arm", lambda w: w["arm"]),
+        *([("#Replicate", lambda w: str(w["replicate"]))] if replicated else []),
+        ("#Trial", lambda w: str(w["trial"])),
+        *[("#" + n, lambda w, n=n: setting(w["config"].get(n))) for n in varied],
     )
 
 

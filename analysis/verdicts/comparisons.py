@@ -198,9 +198,7 @@ def _judge(contrast: Contrast, facts: Facts, margin, rules: Rules, family_size: 
     return judge(evidence)
 
 
-def _sensitivity(
-    verdict: Verdict, at_chance: Verdict, rescored: Facts, pairs: Pairs, rules: Rules
-):
+def _sensitivity(verdict: Verdict, at_chance: Verdict, rescored: Facts, pairs: Pairs, rules: Rules):
     """The verdict, undecided where it depends on how broken runs are scored, and the comparison."""
     if not broke(pairs):
         return verdict, None

@@ -86,7 +86,9 @@ def decide_family(
     x = np.array([_values(questions[i], null, units) for i, null in rows]).reshape(len(rows), -1)
     invalid = np.array([questions[i].invalid is not None for i, _ in rows])
     if correction == "holm":
-        p = np.array(holm([None if bad else _alone(r, seed) for r, bad in zip(x, invalid)]))
+        p = np.array(
+            holm([None if bad else _alone(r, seed) for r, bad in zip(x, invalid, strict=True)])
+        )
     else:
         p = adjusted_p(x, seed=seed)[0] if x.shape[1] else np.ones(len(rows))
     p[invalid] = 1

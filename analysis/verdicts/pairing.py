@@ -78,6 +78,13 @@ class Scores:
         """seed -> score, for the seeds whose run finished."""
         return self._cell(arm, condition, metric)[0]
 
+    def images(self, arm: str, condition: str, metric: str) -> int | None:
+        """How many test images an accuracy counts; None where unknown or not always the same."""
+        frame = self._final.get((arm, condition, metric))
+        totals = set() if frame is None else set(frame["total"])
+        total = totals.pop() if len(totals) == 1 else float("nan")
+        return int(total) if total == total else None
+
     def by_unit(self, scores: dict[object, Score]) -> dict[object, Score]:
         """unit -> mean score, from seed -> score."""
         found: dict[object, list[Score]] = {}

@@ -18,7 +18,9 @@ def test_a_pilots_upper_limit_covers_four_times_in_five():
     assert sd_upper_limit(1.0, 1) == math.inf
 
 
-@pytest.mark.parametrize(("ratio", "costs"), [(0.5, (6, 1)), (1, (6, 1)), (2, (12, 1)), (1, (1, 1))])
+@pytest.mark.parametrize(
+    ("ratio", "costs"), [(0.5, (6, 1)), (1, (6, 1)), (2, (12, 1)), (1, (1, 1))]
+)
 def test_the_best_split_beats_every_other(ratio, costs):
     search, confirm = costs
     found = best_split(search, confirm, ratio, 1.0, 200)

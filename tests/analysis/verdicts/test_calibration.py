@@ -10,7 +10,13 @@ import math
 
 import pytest
 
-from analysis.verdicts.calibration import Scenario, simulate, simulate_curves
+from analysis.verdicts.calibration import (
+    Luck,
+    Scenario,
+    simulate,
+    simulate_curves,
+    simulate_methods,
+)
 
 STUDIES = 120
 
@@ -46,3 +52,15 @@ def test_bands_hold_whole_curves_and_max_t_keeps_alpha():
     found = simulate_curves(seeds=8, epochs=10, studies=200, seed=14)
     assert found["band_coverage"] >= 0.95 - error(0.95, 200)
     assert found["max_t_errors"] <= 0.05 + error(0.05, 200)
+
+
+@pytest.mark.parametrize("ratio", [0, 1, 2])
+def test_replicates_cover_the_methods_difference_and_seeds_of_one_search_do_not(ratio):
+    studies = 60
+    rates = simulate_methods(Luck(ratio), studies=studies, seed=15)
+    assert rates["coverage"] >= 0.95 - error(0.95, 4 * studies)
+    assert rates["false_claims"] <= 0.05 + error(0.05, studies)
+    if ratio:
+        alone = simulate_methods(Luck(ratio, replicates=1, seeds=8), studies=studies, seed=15)
+        assert alone["coverage"] < 0.75
+        assert alone["false_claims"] > 0.2
