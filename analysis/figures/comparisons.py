@@ -37,23 +37,8 @@ def forest(report: dict) -> Drawing | None:
     if margin:
         axes.axvspan(-margin, margin, color=MARGIN_FILL, zorder=0)
     axes.axvline(0, color=GREY, linewidth=0.8, zorder=1)
-    filled = {"better": "black", "worse": "black", "equivalent": PALE}
     for y, c in enumerate(rows):
-        axes.plot([c["ci_low"], c["ci_high"]], [y, y], color="black", linewidth=1.4)
-        axes.plot(
-            c["mean_difference"],
-            y,
-            "o",
-            color="black",
-            markersize=6,
-            markerfacecolor=filled.get(c["verdict"], "white"),
-        )
-        axes.annotate(
-            c["verdict"].replace("_", " "),
-            (1.02, y),
-            xycoords=("axes fraction", "data"),
-            va="center",
-        )
+        _difference(axes, c, y)
     axes.set_yticks(range(len(rows)), [_row_label(c) for c in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.spines["left"].set_visible(False)
@@ -82,6 +67,17 @@ def forest(report: dict) -> Drawing | None:
         "Forest plot. " + alt + ".",
         figure,
     )
+
+
+def _difference(axes, c: dict, y: int) -> None:
+    """A row: mean difference, interval, and the verdict beside the axes."""
+    filled = {"better": "black", "worse": "black", "equivalent": PALE}
+    axes.plot([c["ci_low"], c["ci_high"]], [y, y], color="black", linewidth=1.4)
+    face = filled.get(c["verdict"], "white")
+    mean = c["mean_difference"]
+    axes.plot(mean, y, "o", color="black", markersize=6, markerfacecolor=face)
+    at = ("axes fraction", "data")
+    axes.annotate(c["verdict"].replace("_", " "), (1.02, y), xycoords=at, va="center")
 
 
 def _row_label(c: dict, joint: str = "\n") -> str:

@@ -32,28 +32,7 @@ def trade_off(report: dict) -> Drawing | None:
             zorder=0,
         )
         for r in own:
-            style = look(arms.index(r["arm"]))
-            style.pop("linestyle")
-            for low, high, across in (
-                (r["ci_low"], r["ci_high"], False),
-                (r["cost_ci_low"], r["cost_ci_high"], True),
-            ):
-                if low is not None:
-                    ends, fixed = [low, high], [r["cost" if not across else "mean"]] * 2
-                    panel.plot(
-                        *((ends, fixed) if across else (fixed, ends)),
-                        color=style["color"],
-                        linewidth=1,
-                    )
-            panel.plot(
-                r["cost"],
-                r["mean"],
-                **style,
-                linestyle="none",
-                markersize=7,
-                label=short(r["arm"]),
-                markerfacecolor=style["color"] if r["pareto"] else "white",
-            )
+            _mean_and_intervals(panel, r, look(arms.index(r["arm"])))
         panel.margins(x=0.15, y=0.15)
         panel.set_title("" if condition == "default" else short(condition, 40))
         panel.set_xlabel(f"{spent} per run")
@@ -77,6 +56,26 @@ def trade_off(report: dict) -> Drawing | None:
         " which the line joins; where intervals overlap, membership is not certain.",
         f"Score against cost. {alt}.",
         figure,
+    )
+
+
+def _mean_and_intervals(panel, row: dict, style: dict) -> None:
+    """An arm's mean score at its mean cost, with an interval in either direction."""
+    style = {name: value for name, value in style.items() if name != "linestyle"}
+    if row["ci_low"] is not None:
+        ends, at = [row["ci_low"], row["ci_high"]], [row["cost"]] * 2
+        panel.plot(at, ends, color=style["color"], linewidth=1)
+    if row["cost_ci_low"] is not None:
+        ends, at = [row["cost_ci_low"], row["cost_ci_high"]], [row["mean"]] * 2
+        panel.plot(ends, at, color=style["color"], linewidth=1)
+    panel.plot(
+        row["cost"],
+        row["mean"],
+        **style,
+        linestyle="none",
+        markersize=7,
+        label=short(row["arm"]),
+        markerfacecolor=style["color"] if row["pareto"] else "white",
     )
 
 

@@ -39,30 +39,8 @@ def estimates(report: dict, entry: dict) -> Drawing | None:
         own = {a["arm"]: a for a in cells if a["condition"] == condition}
         _paired_lines(panel, own, arms)
         for x, arm in enumerate(arms):
-            if arm not in own:
-                continue
-            a, style = own[arm], look(x)
-            panel.plot(
-                np.full(len(a["values"]), x),
-                a["values"],
-                linestyle="none",
-                marker=style["marker"],
-                color=style["color"],
-                markersize=4,
-                alpha=0.55,
-            )
-            if a["ci_low"] is not None:
-                panel.plot(
-                    [x + 0.22] * 2, [a["ci_low"], a["ci_high"]], color="black", linewidth=1.6
-                )
-            panel.plot(
-                x + 0.22,
-                a["mean"],
-                marker=style["marker"],
-                color="black",
-                markersize=6,
-                markerfacecolor=style["color"],
-            )
+            if arm in own:
+                _arm_scores(panel, own[arm], x)
         many = len(arms) > 4 or max(map(len, arms)) > 14
         panel.set_xticks(
             range(len(arms)),
@@ -85,6 +63,30 @@ def estimates(report: dict, entry: dict) -> Drawing | None:
         " its 95 % interval." + _left_out(cells, conditions),
         f"Scores on {metric} by arm and seed. {alt}.",
         figure,
+    )
+
+
+def _arm_scores(panel, arm: dict, x: int) -> None:
+    """The points of one arm at x, and beside them mean and interval."""
+    style = look(x)
+    panel.plot(
+        np.full(len(arm["values"]), x),
+        arm["values"],
+        linestyle="none",
+        marker=style["marker"],
+        color=style["color"],
+        markersize=4,
+        alpha=0.55,
+    )
+    if arm["ci_low"] is not None:
+        panel.plot([x + 0.22] * 2, [arm["ci_low"], arm["ci_high"]], color="black", linewidth=1.6)
+    panel.plot(
+        x + 0.22,
+        arm["mean"],
+        marker=style["marker"],
+        color="black",
+        markersize=6,
+        markerfacecolor=style["color"],
     )
 
 

@@ -164,23 +164,15 @@ def parallel(report: dict) -> Drawing | None:
     figure = Figure(figsize=(WIDTH, 2.9))
     panel = figure.subplots()
     ends = {s: _ends(report, s) for s in settings}
-    scores = [
-        t["value"]
-        for s in arms
-        for t in s["trials"]
-        if t["status"] == "finished" and t["value"] is not None
-    ]
+    scores = [t["value"] for s in arms for t in _complete(s)]
     top, bottom = max(scores), min(scores)
     for s in arms:
         style = look(names.index(s["arm"]) if s["arm"] in names else len(names))
-        best = s["best"]["trial"]
         style.pop("marker")
-        for t in s["trials"]:
-            if t["status"] != "finished" or t["value"] is None:
-                continue
+        for t in _complete(s):
             heights = [_height(t["config"].get(name), ends[name]) for name in settings]
             heights.append((t["value"] - bottom) / (top - bottom) if top > bottom else 0.5)
-            chosen = t["trial"] == best
+            chosen = t["trial"] == s["best"]["trial"]
             known = [(x, y) for x, y in enumerate(heights) if not math.isnan(y)]
             panel.plot(
                 *zip(*known, strict=True),
@@ -196,16 +188,9 @@ def parallel(report: dict) -> Drawing | None:
         panel.axvline(x, color=PALE, linewidth=0.8, zorder=0)
     metric, unit = arms[0]["metric"], arms[0]["unit"]
     shown = numbers.with_unit(metric, unit)
-    for value, y, side in ((bottom, -0.05, "top"), (top, 1.04, "bottom")):
-        panel.text(
-            len(settings),
-            y,
-            numbers.score(value, unit),
-            ha="center",
-            va=side,
-            fontsize=7.5,
-            color=GREY,
-        )
+    small = {"ha": "center", "fontsize": 7.5, "color": GREY}
+    panel.text(len(settings), -0.05, numbers.score(bottom, unit), va="top", **small)
+    panel.text(len(settings), 1.04, numbers.score(top, unit), va="bottom", **small)
     panel.set_xticks(
         range(len(settings) + 1), [*(short(n, 16) for n in settings), short(shown, 20)]
     )
@@ -223,6 +208,11 @@ def parallel(report: dict) -> Drawing | None:
         f"Parallel coordinates of {', '.join(settings)} and {metric}.",
         figure,
     )
+
+
+def _complete(arm: dict) -> list[dict]:
+    """The trials of an arm that ran to their end and have a score."""
+    return [t for t in arm["trials"] if t["status"] == "finished" and t["value"] is not None]
 
 
 def _settings(report: dict) -> list[str]:

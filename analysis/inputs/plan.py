@@ -7,7 +7,7 @@ claims, margin, alpha.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,33 +98,14 @@ def read_plan(
     for name in ("arms", "conditions"):
         _section(mapping, name, where, list | Mapping)
     confirm, search = (_section(mapping, name, where) for name in ("confirm", "search"))
-    faults = check_claims(mapping, better=better)
-    if faults:
-        lines = [
-            f"{'.'.join(map(str, path))}: {what} (allowed: {allowed}; try: {try_})"
-            for path, what, allowed, try_ in faults
-        ]
-        raise TableError(
-            "the plan's claims are faulty\n    " + "\n    ".join(lines),
-            where=where,
-            allowed="claims as in docs/statistics.md",
-            try_="correct the lines above",
-        )
+    _refuse_faults(mapping, better, where)
     declared = _checked(
         {k: mapping[k] for k in ("alpha", "margin", "chance") if mapping.get(k) is not None}, where
     )
     given = _checked(given, "arguments")
-    changed = tuple(
-        key
-        for key in ("alpha", "margin")
-        if key in given and given[key] != declared.get(key, 0.05 if key == "alpha" else None)
-    )
     conditions = condition_names(mapping)
     claims = tuple(_claim(c, i, conditions) for i, c in enumerate(mapping.get("claims") or ()))
     without, meanings = Metrics(mapping.get("metrics")), Metrics(mapping.get("metrics"), better)
-    known = [c.metric.base for c in claims if without.direction(c.metric.base)]
-    if any(without.direction(m) != meanings.direction(m) for m in known):
-        changed += ("better",)
     seeds = confirm.get("seeds")
     looks = mapping.get("looks", 1)
     replicates = search.get("replicates")
@@ -150,9 +131,39 @@ def read_plan(
         search_condition=search.get("under") or conditions[0],
         search_metric=_first(search.get("metric")),
         declared=True,
-        overridden=changed,
+        overridden=_overridden(declared, given, claims, without, meanings),
         **{**declared, **given},
     )
+
+
+def _refuse_faults(mapping: Mapping, better: str | Mapping[str, str] | None, where: str) -> None:
+    """Raise TableError with all faults of the claims, if there are any."""
+    lines = [
+        f"{'.'.join(map(str, path))}: {what} (allowed: {allowed}; try: {try_})"
+        for path, what, allowed, try_ in check_claims(mapping, better=better)
+    ]
+    if lines:
+        raise TableError(
+            "the plan's claims are faulty\n    " + "\n    ".join(lines),
+            where=where,
+            allowed="claims as in docs/statistics.md",
+            try_="correct the lines above",
+        )
+
+
+def _overridden(
+    declared: Mapping, given: Mapping, claims: Sequence[Claim], without: Metrics, meanings: Metrics
+) -> tuple[str, ...]:
+    """What of the plan was given another value: alpha, margin, or the direction of a metric."""
+    changed = [
+        key
+        for key in ("alpha", "margin")
+        if key in given and given[key] != declared.get(key, 0.05 if key == "alpha" else None)
+    ]
+    known = [c.metric.base for c in claims if without.direction(c.metric.base)]
+    if any(without.direction(m) != meanings.direction(m) for m in known):
+        changed.append("better")
+    return tuple(changed)
 
 
 def _scope(mapping: Mapping, where: str) -> str:

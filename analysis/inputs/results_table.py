@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -163,18 +164,24 @@ def read_results(
     frame = _check_accuracies(frame, at, metrics or Metrics(), percent=percent)
     _check_counts(frame, at)
     frame["flaw"] = _flaws(frame, raw, searched or set())
-    doubled = int((frame["flaw"] == "duplicate_rows").sum())
-    if doubled:
-        notes.append(
-            f"{doubled} rows repeat the arm, condition, seed, epoch and metric of another row"
-            f" (first: {at(frame.index[frame['flaw'] == 'duplicate_rows'][0])}); comparisons"
-            " that rest on them are invalid. Keep one row per run, or number the repeats as seeds."
-        )
-    if (frame["flaw"] == "search_phase_scores").any():
-        notes.append("Scores of the search phase are in the table; verdicts on them are invalid.")
+    notes += _flaw_notes(frame, at)
     key = ["arm", "condition", "seed", "epoch", "metric"]
     frame = frame.drop_duplicates(key).reset_index(drop=True)
     return Results(frame, gone, notes, str(where), of_seed)
+
+
+def _flaw_notes(frame: pd.DataFrame, at: Callable[[Any], str]) -> list[str]:
+    """What to say about rows that make comparisons invalid."""
+    notes, doubled = [], frame.index[frame["flaw"] == "duplicate_rows"]
+    if len(doubled):
+        notes.append(
+            f"{len(doubled)} rows repeat the arm, condition, seed, epoch and metric of another row"
+            f" (first: {at(doubled[0])}); comparisons that rest on them are invalid. Keep one row"
+            " per run, or number the repeats as seeds."
+        )
+    if (frame["flaw"] == "search_phase_scores").any():
+        notes.append("Scores of the search phase are in the table; verdicts on them are invalid.")
+    return notes
 
 
 def exact_value(value: float, correct: float, total: float) -> Fraction | float:
