@@ -89,7 +89,7 @@ def read_plan(
     Raises:
         TableError: the file is missing, is not a YAML mapping, or its claims are faulty.
     """
-    given = {key: value for key, value in overrides.items() if value is not None}
+    given = _set(overrides)
     where = str(source) if isinstance(source, str | Path) else "plan"
     mapping = _load(source)
     _check_directions(better)
@@ -99,9 +99,8 @@ def read_plan(
         _section(mapping, name, where, list | Mapping)
     confirm, search = (_section(mapping, name, where) for name in ("confirm", "search"))
     _refuse_faults(mapping, better, where)
-    declared = _checked(
-        {k: mapping[k] for k in ("alpha", "margin", "chance") if mapping.get(k) is not None}, where
-    )
+    numbers = {name: mapping.get(name) for name in ("alpha", "margin", "chance")}
+    declared = _checked(_set(numbers), where)
     given = _checked(given, "arguments")
     conditions = condition_names(mapping)
     claims = tuple(_claim(c, i, conditions) for i, c in enumerate(mapping.get("claims") or ()))
@@ -134,6 +133,10 @@ def read_plan(
         overridden=_overridden(declared, given, claims, without, meanings),
         **{**declared, **given},
     )
+
+
+def _set(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _refuse_faults(mapping: Mapping, better: str | Mapping[str, str] | None, where: str) -> None:
