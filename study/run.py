@@ -118,9 +118,12 @@ def _carried_out(asked: _Asked, *, resume: bool, dry_run: bool, pilot: str | Non
     )
     if dry_run:
         from study.execution import slots_here
-        from study.planning import pilot_of, plan_lines
+        from study.planning import gate, pilot_of, plan_lines
 
         check_environment(study)
+        refused = gate(study)
+        if refused:
+            console.print(f"WARNING: {refused}", style="bold red", markup=False)
         spread = pilot_of(asked.storage, pilot, study.name)
         for line in plan_lines(study, slots=slots_here(study.resources), pilot=spread):
             console.print(line, markup=False)

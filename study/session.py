@@ -17,7 +17,7 @@ from analysis.errors import TableError
 from study.design import Study
 from study.errors import StudyError
 from study.phases import ConfirmSource, ReplicatesSource, confirmation_jobs
-from study.planning import identical_lines
+from study.planning import gate, identical_lines
 from study.records import Job, Ledger
 from study.reporting import close_study, hardware, note_look, versions, write_tables
 from study.storage import Folder, RemoteStudy, is_address, shown
@@ -60,6 +60,8 @@ def carry_out(request: Request, console: Console) -> tuple[int, Folder]:
     """
     study = request.study
     check_environment(study)
+    if refused := gate(study):
+        console.print(f"WARNING: {refused}", style="bold red", markup=False)
     for line in identical_lines(study):
         console.print(f"note: {line}", markup=False)
     if study.trains.open:

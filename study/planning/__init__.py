@@ -8,6 +8,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "dry_run": ["plan_lines"],
         "identical": ["identical_lines"],
-        "power": ["pilot_of"],
+        "power": ["gate", "pilot_of"],
     },
 )

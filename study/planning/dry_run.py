@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping
 from study.design import EarlyStopping, Parameter, Study, arms_of, timed
 from study.planning.duration import time_lines
 from study.planning.identical import identical_lines
-from study.planning.power import power_lines
+from study.planning.power import Spread, power_lines
 from study.tracking import duration
 
 
 def plan_lines(
-    study: Study, *, slots: int, pilot: Mapping[str, float] | None = None
+    study: Study, *, slots: int, pilot: Mapping[str, Spread] | None = None
 ) -> Iterator[str]:
     """The plan in plain lines: arms, budget, claims and what the seeds can show, time.
 
     Args:
         study: checked.
         slots: trainings at a time.
-        pilot: standard deviations of an earlier study's paired differences, by claim.
+        pilot: the spread of the claims' differences in an earlier study.
     """
     yield f"study {study.name}: {study.question}" if study.question else f"study {study.name}"
     for line in identical_lines(study):

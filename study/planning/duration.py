@@ -36,13 +36,13 @@ def _total_seconds(study: Study) -> float:
             seconds += seeds * study.trains.seconds(arm.settings[condition])
         if study.search:
             length = arm.length(study.tuned_under)
-            share = _share_trained(study.search.pruned, length[1] if length else 1)
+            share = share_trained(study.search.pruned, length[1] if length else 1)
             trials = study.search.replicates * study.search.trials_per_arm * share
             seconds += trials * study.trains.seconds(arm.fixed)
     return seconds
 
 
-def _share_trained(rule: EarlyStopping | None, epochs: int) -> float:
+def share_trained(rule: EarlyStopping | None, epochs: int) -> float:
     """The share of its epochs that an average trial runs, if each rung keeps 1/η."""
     if rule is None or rule.rule != "asha":
         return 1.0  # at most
