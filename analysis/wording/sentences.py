@@ -33,7 +33,7 @@ def finding(record: dict) -> str:
         word = "less" if gain else "more"
         before, after = record["condition"].split(" → ", 1)
         text = (
-            f"Going from {before} to {after}, {b} is hurt {size} {word} than {a}"
+            f"Going from {before} to {after}, {b} degrades by {size} {word} than {a}"
             f" on {record['metric']}"
         )
     else:
