@@ -47,8 +47,9 @@ def minimum_detectable_effect(
 ) -> float | None:
     """Smallest d_z that n units detect with the given power at level α/m; None below 3 units.
 
-    It is the paired t test's figure, which the exact test comes close to (0.80 promised, 0.78 to
-    0.84 simulated for 1 to 4 claims from n = 8 on); its gate is `seeds_needed_for_family`.
+    It is the paired t test's figure. Where it promises 0.80, max-T had in 500 simulated studies
+    0.77 and 0.76 (one claim, n = 8 and 12) and 0.87 and 0.88 (four claims that correlate by .5);
+    at n = 6, where only unanimous signs reach significance, 0.62.
     """
     if n < 3:
         return None

@@ -141,7 +141,7 @@ def next_study(records: list[dict]) -> str | None:
         f"To decide the undecided claims if differences are as large as the margin, {max(known)}"
         f" {unit}s are needed: a new study with --name NEW --set {setting}={max(known)} answers"
         " them afresh. With --resume instead of --name the same study grows; that is another look"
-        " at the data, which is logged and makes verdicts exploratory unless `looks` planned it."
+        " at the data, which is logged and makes the verdicts exploratory unless it was planned."
     )
 
 

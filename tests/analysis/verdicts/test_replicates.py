@@ -8,7 +8,7 @@ import pytest
 from known_truth import METRIC
 
 from analysis.errors import TableError
-from analysis.report import analyse
+from analysis.report import analyse, write_report
 from analysis.statistics import split_variance
 from analysis.verdicts import decide_at_look
 
@@ -137,6 +137,26 @@ def test_a_replicate_that_is_still_to_come_is_no_fault():
     runs = frame[["arm", "replicate", "seed"]].assign(phase="confirm", status="planned")
     report = analyse(early, plan=plan(), runs=runs)
     assert report["comparisons"][0]["n_units"] == 7
+
+
+def test_the_report_shows_every_replicates_winner_and_both_sds(tmp_path):
+    frame = replicated()
+    runs = [("confirm", arm, r, s, None, None, "{}") for arm, r, s in
+            frame[["arm", "replicate", "seed"]].itertuples(index=False)]  # fmt: skip
+    for arm in "ab":
+        for r in range(1, 9):
+            for t in range(3):
+                config = f'{{"rate": {0.001 * (1 + (r * t) % 5)}, "split_seed": {r}}}'
+                runs.append(("search", arm, r, 9000 + r, t, 0.5 + 0.01 * t, config))
+    names = ["phase", "arm", "replicate", "seed", "trial", "value", "config"]
+    table = pd.DataFrame(runs, columns=names).assign(status="finished", epochs=3, seconds=1.0)
+    report = write_report(frame, plan=plan(), runs=table, out=tmp_path)
+    assert [w["replicate"] for w in report["search"][0]["winners"]] == list(range(1, 9))
+    assert (tmp_path / "figures" / "winners.svg").exists()
+    page = (tmp_path / "report.html").read_text()
+    assert "sd of the difference between searches" in page
+    assert "Winners&#39; settings of each replicate" in page
+    assert "new searches and seeds" in page
 
 
 LOOKS = {"seeds": 2, "metrics": [METRIC], "looks": [8, 12, 16]}
