@@ -21,7 +21,7 @@ from analysis.broken_pipe import run
 from analysis.errors import TableError
 from analysis.inputs import DEFAULT_CONDITION, FRACTION, Plan, read_plan
 from analysis.inputs.results_table import Results, read_results, read_table
-from analysis.inputs.runs_table import failures, read_runs, searched_seeds
+from analysis.inputs.runs_table import failures, read_runs, replicates_of, searched_seeds
 from analysis.rendering import Report
 from analysis.report_json import clean
 from analysis.sections import assemble_report
@@ -45,8 +45,8 @@ def analyse(
     """Analyse a table of results.
 
     Args:
-        results: CSV, Parquet or frame with columns `arm, condition, seed, epoch, metric, value,
-            correct, total`; confirmation phase only. Accuracies are fractions in [0, 1].
+        results: CSV, Parquet or frame with columns `arm, condition, replicate, seed, epoch,
+            metric, value, correct, total`; confirmation phase only. Accuracies are fractions in [0, 1].
         claims: as in a plan, where there is none: `{"better": "b", "than": "a", "metric": …}`.
             Those without an `id` are called C1, C2, … Give those that were decided before the data.
         better: `higher` or `lower` for all metrics that the plan does not declare, or a mapping
@@ -86,6 +86,7 @@ def analyse(
         percent=percent,
         failures=failures(table_of_runs),
         searched=searched_seeds(table_of_runs),
+        replicates=replicates_of(table_of_runs),
     )
     _check_units(checked, declared)
     _check_named(checked, declared)

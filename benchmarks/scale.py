@@ -23,10 +23,17 @@ from itertools import pairwise  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
-from study.design.study import Study  # noqa: E402
-from study.records.files import write_table
-from study.records.rows import RESULT_COLUMNS, RUN_COLUMNS, result_rows, run_row
-from study.records.ledger import Ending, Ledger
+from study.design import Study  # noqa: E402
+from study.records import (  # noqa: E402
+    RESULT_COLUMNS,
+    RUN_COLUMNS,
+    Ending,
+    Ledger,
+    result_rows,
+    run_row,
+    write_table,
+)
+from study.spec import resolved  # noqa: E402
 
 EPOCHS, METRIC = 9, "val/knn_top1"
 NODES, GPUS = 2, 8
@@ -58,8 +65,7 @@ def on_pretended_gpus(folder: Path, trials: int) -> str:
     import ray
     from ray.cluster_utils import Cluster
 
-    from study.execution.ray_tune import execute
-    from study.execution.resources import Share
+    from study.execution import Share, execute
 
     node = {"num_cpus": GPUS // NODES, "num_gpus": GPUS // NODES}
     cluster = Cluster(initialize_head=True, head_node_args=node)
@@ -84,7 +90,7 @@ def on_pretended_gpus(folder: Path, trials: int) -> str:
 
 def with_many_arms(folder: Path, arms: int) -> str:
     """A search without Ray: what the queue and Optuna cost by themselves."""
-    from study.execution.in_process import execute_here
+    from study.execution import execute_here
 
     began = time.perf_counter()
     source = Timed(_search(folder, arms=arms, trials=5, slots=8))
@@ -101,7 +107,7 @@ def with_many_arms(folder: Path, arms: int) -> str:
 
 def in_tables(folder: Path, runs: int) -> str:
     """Writing, reading and tabulating the endings of a confirmation."""
-    from study.phases.confirmation import ConfirmSource, confirmation_jobs
+    from study.phases import ConfirmSource, confirmation_jobs
 
     study = _study(arms=10, trials=1, seeds=runs // 10)
     jobs = confirmation_jobs(study, {arm: {} for arm in study.arms}, folder)
@@ -117,7 +123,7 @@ def in_tables(folder: Path, runs: int) -> str:
     steps.append(("runs.csv", time.perf_counter()))
     write_table(folder / "results.csv", RESULT_COLUMNS, result_rows(e for _, e in endings))
     steps.append(("results.csv", time.perf_counter()))
-    assert ConfirmSource(jobs, ledger).remaining() == 0
+    assert ConfirmSource(jobs, ledger, study.trains).remaining() == 0
     steps.append(("resumed", time.perf_counter()))
     took = [f"{name} {now - before:.1f} s" for (_, before), (name, now) in pairwise(steps)]
     return f"{len(jobs)} confirmation runs: {', '.join(took)}; driver {_memory():.0f} MB"
@@ -200,7 +206,7 @@ class Timed:
 
 
 def simulated(data: Mapping[str, Any], report: Callable, *, threads: int = 1) -> None:
-    """As `study.execution.worker.run_job`: reports at the rungs and at the end, and sleeps in between."""
+    """As `study.execution.worker.run_job`: reports at rungs and at the end, sleeps in between."""
     waiting, began = [], time.time()
     for record in _records(data):
         if record.epoch:
@@ -226,7 +232,7 @@ def immediate(data: Mapping[str, Any], report: Callable, *, threads: int = 1) ->
 
 def _records(data: Mapping[str, Any]) -> list[Any]:
     """A curve that rises, the higher the nearer the temperature is to 0.3."""
-    from study.records.job import Record
+    from study.records import Record
 
     distance = abs(math.log(data["config"]["temperature"] / 0.3)) + 0.01 * data["seed"] % 0.07
     return [
@@ -237,7 +243,7 @@ def _records(data: Mapping[str, Any]) -> list[Any]:
 
 
 def _search(folder: Path, *, arms: int, trials: int, slots: int) -> Any:
-    from study.phases.search import SearchSource
+    from study.phases import SearchSource
 
     return SearchSource(_study(arms, trials, seeds=2), folder, Ledger(folder), slots=slots)
 
@@ -251,7 +257,7 @@ def _study(arms: int, trials: int, seeds: int) -> Study:
         },
         "early_stopping": {"grace_epochs": 1, "reduction_factor": 3},
     }
-    return Study.model_validate(
+    return resolved(
         {
             "name": "scale",
             "trial": {"dataset": "digits", "epochs": EPOCHS},

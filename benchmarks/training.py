@@ -1,8 +1,9 @@
 """How long does an epoch take, beside a plain implementation of the published pipeline?
 
-The published pipeline is in `published.py`. Ours is `contrastive.training.loop` in several variants:
-float32, bfloat16, and either with a compiled encoder. The runs of a cell take turns; ratios are
-medians over neighbouring epochs of one run. Compiling is timed apart, in its variant's first epoch.
+The published pipeline is in `published.py`. Ours is `contrastive.training.loop` in several
+variants: float32, bfloat16, and either with a compiled encoder. The runs of a cell take turns;
+ratios are medians over neighbouring epochs of one run. Compiling is timed apart, in its variant's
+first epoch.
 
     python benchmarks/training.py                        # small_cnn on two CPU cores, minutes
     python benchmarks/training.py --device cuda --all    # ResNet-18 at the preprint's scale

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from study.api import RunResult, StudyResult, run_once, run_study
-    from study.design.study import Study
+    from study.design import Study
     from study.errors import Paused, SpecError, StudyError
-    from study.spec.load import load_study
-    from study.workload.run import Run, Stopped
+    from study.spec import load_study
+    from study.workload import Run, Stopped
 
 __all__ = [
     "Paused",

@@ -27,9 +27,9 @@ from typing import Any  # noqa: E402
 import pandas as pd  # noqa: E402
 from rich.console import Console  # noqa: E402
 
-from study.design.study import Study  # noqa: E402
+from study.design import Study  # noqa: E402
 from study.errors import StudyError  # noqa: E402
-from study.spec.load import load_study  # noqa: E402
+from study.spec import load_study  # noqa: E402
 from study.workload import (  # noqa: E402
     Diverged,
     FunctionWorkload,
@@ -144,7 +144,7 @@ def run_study(
 
 
 def _stop_ray() -> None:
-    from study.execution.ray_cluster import stop_ray
+    from study.execution import stop_ray
 
     stop_ray()
 

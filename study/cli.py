@@ -60,7 +60,7 @@ def train(context: typer.Context) -> int:
 @as_command
 def list_(storage: Storage = "studies") -> int:
     """All studies: state, verdicts, disk use."""
-    from study.reporting.overview import studies_in
+    from study.reporting import studies_in
 
     found = studies_in(Path(storage))
     if not found:
@@ -84,7 +84,7 @@ def show(
     name: Annotated[str, typer.Argument(help="Of the study.")], storage: Storage = "studies"
 ) -> int:
     """One study: its question, state, verdicts, and the command that continues it."""
-    from study.reporting.overview import overview_of
+    from study.reporting import overview_of
 
     try:
         study = overview_of(Path(storage) / name)
@@ -140,7 +140,7 @@ def new(
 @as_command
 def ui(port: Annotated[int, typer.Option(help="To listen on, on 127.0.0.1.")] = 5000) -> int:
     """Browse what was logged: MLflow on 127.0.0.1 with this folder's store."""
-    from study.tracking.mlflow_address import browse_url, tracking_uri, ui_command, ui_environment
+    from study.tracking import browse_url, tracking_uri, ui_command, ui_environment
 
     if tracking_uri().startswith(("http://", "https://")):
         print(f"the runs are on a tracking server: {browse_url()}")

@@ -16,11 +16,8 @@ import typer  # noqa: E402
 from analysis.wording import one_line_verdicts  # noqa: E402
 from study.commands import call  # noqa: E402
 from study.errors import DONE, FAILED, WRONG_INPUT, StudyError, listing, nearest  # noqa: E402
-from study.reporting.provenance import provenance_of  # noqa: E402
-from study.reporting.study_report import report_on  # noqa: E402
-from study.reporting.verify import verify  # noqa: E402
-from study.storage.folder import Folder  # noqa: E402
-from study.storage.object_store import is_address, shown  # noqa: E402
+from study.reporting import provenance_of, report_on, verify_study  # noqa: E402
+from study.storage import Folder, is_address, shown  # noqa: E402
 
 MOST_SHOWN = 50
 OTHER_VERDICT = 3
@@ -71,7 +68,7 @@ def report(
 
 def _verify(folder: Folder) -> int:
     folder.load()
-    found = verify(folder, provenance_of(folder))
+    found = verify_study(folder, provenance_of(folder))
     for line in found[:MOST_SHOWN]:
         print(line)
     if len(found) > MOST_SHOWN:

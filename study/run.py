@@ -109,18 +109,18 @@ class _Asked:
 
 
 def _carried_out(asked: _Asked, *, resume: bool, dry_run: bool, pilot: str | None) -> int:
-    from study.session import Request, carry_out
-    from study.spec.load import load_study
+    from study.session import Request, carry_out, check_environment
+    from study.spec import load_study
 
     console = Console(highlight=False, soft_wrap=True)
     study = load_study(
         asked.spec, profile=asked.profile, overrides=asked.overrides, name=asked.name
     )
     if dry_run:
-        from study.execution.resources import slots_here
-        from study.planning.dry_run import plan_lines
-        from study.planning.power import pilot_of
+        from study.execution import slots_here
+        from study.planning import pilot_of, plan_lines
 
+        check_environment(study)
         spread = pilot_of(asked.storage, pilot, study.name)
         for line in plan_lines(study, slots=slots_here(study.resources), pilot=spread):
             console.print(line, markup=False)

@@ -13,20 +13,14 @@ from typing import Any
 
 from rich.console import Console
 
-from study.design.study import Study
+from study.design import Study
 from study.errors import StudyError
-from study.phases.confirmation import ConfirmSource, confirmation_jobs
-from study.planning.identical import identical_lines
-from study.records.job import Job
-from study.records.ledger import Ledger
-from study.reporting.provenance import hardware, versions
-from study.reporting.summary import close_study
-from study.reporting.tables import write_tables
-from study.storage.folder import Folder
-from study.storage.object_store import is_address, shown
-from study.storage.remote_study import RemoteStudy
-from study.tracking.mlflow_tracker import Tracker
-from study.tracking.progress import Display
+from study.phases import ConfirmSource, ReplicatesSource, confirmation_jobs
+from study.planning import identical_lines
+from study.records import Job, Ledger
+from study.reporting import close_study, hardware, versions, write_tables
+from study.storage import Folder, RemoteStudy, is_address, shown
+from study.tracking import Display, Tracker
 from study.workload import Settings
 
 
@@ -64,7 +58,7 @@ def carry_out(request: Request, console: Console) -> tuple[int, Folder]:
         Paused: it cannot continue as things are, but can be resumed.
     """
     study = request.study
-    _check_environment(study)
+    check_environment(study)
     for line in identical_lines(study):
         console.print(f"note: {line}", markup=False)
     if study.trains.open:
@@ -97,7 +91,7 @@ def _session(request: Request, folder: Folder, storage: str, console: Console) -
     number = len(folder.session_log()) + 1
     folder.note_session(
         session=number, command=request.named, versions=versions(), hardware=hardware(),
-        seeds=study.confirm.seed_list, hash=folder.hash(),
+        seeds=study.all_seeds, hash=folder.hash(),
     )  # fmt: skip
     tags = {
         "study": study.name, "study.id": identity, "study.hash": folder.hash(),
@@ -110,7 +104,8 @@ def _session(request: Request, folder: Folder, storage: str, console: Console) -
         tracker.close()
 
 
-def _check_environment(study: Study) -> None:
+def check_environment(study: Study) -> None:
+    """Refuse trainings that the installed packages do not allow; raises StudyError."""
     trainings = [study.fixed(arm, c) for arm in study.arms for c in study.conditions]
     try:
         study.trains.check_environment(trainings)
@@ -143,15 +138,34 @@ class Session:
 
     def run(self) -> int:
         try:
-            winners = self._search()
-            self._write_tables(winners)
-            self._confirm(winners)
+            if len(self.study.replicates) > 1:
+                self._all_replicates()
+            else:
+                winners = self._search()
+                self._write_tables()
+                self._confirm(winners)
         except BaseException:
             with contextlib.suppress(Exception):  # the reason for stopping is what matters
-                self._write_tables(self.folder.winners() or {})
+                self._write_tables()
             raise
-        self._write_tables(winners)
+        self._write_tables()
         return self._report()
+
+    def _all_replicates(self) -> None:
+        """Search and confirmation of each replicate, in one go: no slot waits for a phase."""
+        source = ReplicatesSource(self.study, self.folder, self.ledger, slots=self._slots())
+        for caveat in source.caveats():
+            self.console.print(f"note: {caveat}", markup=False)
+        phases = ("search", "recheck", "confirm") if self.study.search.rechecks else (
+            "search", "confirm",
+        )  # fmt: skip
+        self._execute(phases, "replicates", source, source.planned())
+        for phase in phases:
+            self.tracker.phase(phase, params={}, done=True)
+        for part, winners in self.folder.frozen(self.study):
+            for arm in (arm for arm, found in winners.items() if found is None):
+                text = f"{arm}: no trial of its search in replicate {part.number} finished"
+                self.console.print(text, style="bold red")
 
     def _search(self) -> dict[str, Settings | None]:
         """The winners, from the folder if the search has ended before."""
@@ -163,15 +177,16 @@ class Session:
             self.tracker.backfill(self.ledger.all("search"))
             self.tracker.phase("search", params={}, done=True)
             return frozen
-        from study.phases.search import SearchSource
+        from study.phases import SearchSource
 
         source = SearchSource(self.study, self.folder.path, self.ledger, slots=self._slots())
         for caveat in source.caveats():
             self.console.print(f"note: {caveat}", markup=False)
-        self._execute("search", source, source.planned())
+        self._execute(("search",), "search", source, source.planned())
         rechecks = source.recheck_jobs()
         if rechecks:
             self._execute(
+                ("recheck",),
                 "recheck",
                 ConfirmSource(rechecks, self.ledger, self.study.trains),
                 _per_arm(rechecks),
@@ -186,20 +201,21 @@ class Session:
 
     def _confirm(self, winners: Mapping[str, Settings | None]) -> None:
         jobs = confirmation_jobs(self.study, winners, self.folder.path)
-        self._execute(
-            "confirm", ConfirmSource(jobs, self.ledger, self.study.trains), _per_arm(jobs)
-        )
+        source = ConfirmSource(jobs, self.ledger, self.study.trains)
+        self._execute(("confirm",), "confirmation", source, _per_arm(jobs))
         self.tracker.phase("confirm", params={}, done=True)
 
-    def _execute(self, phase: str, source: Any, planned: Mapping[str, int]) -> None:
-        self.tracker.phase(phase, params=self._params())
-        earlier = list(self.ledger.all(phase))
+    def _execute(
+        self, phases: Sequence[str], title: str, source: Any, planned: Mapping[str, int]
+    ) -> None:
+        for phase in phases:
+            self.tracker.phase(phase, params=self._params())
+        earlier = [ending for phase in phases for ending in self.ledger.all(phase)]
         self.tracker.backfill(earlier)
         if not source.remaining():
             return
-        from study.execution.ray_tune import execute
+        from study.execution import execute
 
-        title = {"confirm": "confirmation"}.get(phase, phase)
         metric = self.study.shown_metric
         self._slots()
         better = self.study.better(metric)
@@ -211,7 +227,7 @@ class Session:
                 source,
                 share=self.share,
                 folder=self.folder.path,
-                session=f"session-{self.number:03d}-{phase}",
+                session=f"session-{self.number:03d}-{title}",
                 retries=self.study.resources.retries,
                 monitors=(display, self.tracker),
                 own_process=self.own_process,
@@ -220,8 +236,7 @@ class Session:
     def _slots(self) -> int:
         """Start Ray when the first job is about to run, not to write a report again."""
         if self.share is None:
-            from study.execution.ray_cluster import start_ray
-            from study.execution.resources import share
+            from study.execution import share, start_ray
 
             start_ray(self.address, self.study)
             self.share = share(self.study.resources)
@@ -247,7 +262,8 @@ class Session:
         return {
             "arms": ", ".join(self.study.arms),
             "conditions": ", ".join(self.study.conditions),
-            "confirm.seeds": self.study.confirm.seed_list,
+            "confirm.seeds": self.study.all_seeds,
+            "search.replicates": len(self.study.replicates) if search else 0,
             "search.trials_per_arm": search.trials_per_arm if search else 0,
             "margin": self.study.margin,
             "alpha": self.study.alpha,
@@ -256,8 +272,8 @@ class Session:
     def _report(self) -> int:
         return close_study(self.folder, self.tracker, self.console, storage=self.storage)
 
-    def _write_tables(self, winners: Mapping[str, Settings | None]) -> None:
-        write_tables(self.folder, self.study, winners, self.tracker.flush())
+    def _write_tables(self) -> None:
+        write_tables(self.folder, self.study, self.tracker.flush())
         self._note_place()
 
     def _note_place(self) -> None:

@@ -48,7 +48,7 @@ def forest(report: dict) -> Drawing | None:
             markersize=6,
             markerfacecolor=filled.get(c["verdict"], "white"),
         )
-        axes.annotate(c["verdict"], (1.02, y), xycoords=("axes fraction", "data"), va="center")
+        axes.annotate(c["verdict"].replace("_", " "), (1.02, y), xycoords=("axes fraction", "data"), va="center")
     axes.set_yticks(range(len(rows)), [_row_label(c) for c in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.spines["left"].set_visible(False)

@@ -43,7 +43,7 @@ def estimates(report: dict, entry: dict) -> Drawing | None:
                 continue
             a, style = own[arm], look(x)
             panel.plot(
-                np.full(a["n"], x),
+                np.full(len(a["values"]), x),
                 a["values"],
                 linestyle="none",
                 marker=style["marker"],

@@ -41,7 +41,9 @@ class Plan:
     """The design record.
 
     `declared` is False where there was no plan at all; `metrics` are the names of
-    `confirm.metrics`, `meanings` knows the direction and the unit of any metric.
+    `confirm.metrics`, `meanings` knows the direction and the unit of any metric; `scope` is method
+    or configuration, None without a plan; `looks` are the planned looks in units, the last one the
+    whole plan; `trials` is each arm's, per replicate, None without a search.
     """
 
     name: str | None = None
@@ -60,6 +62,11 @@ class Plan:
     pilot_sd: float | None = None
     hash: str | None = None
     looks_planned: int = 1
+    looks: tuple[int, ...] = ()
+    scope: str | None = None
+    replicates: int | None = None
+    trials: int | None = None
+    correction: str = "max_t"
     search_condition: str | None = None
     search_metric: str | None = None
     declared: bool = False
@@ -120,6 +127,7 @@ def read_plan(
         changed += ("better",)
     seeds = confirm.get("seeds")
     looks = mapping.get("looks", 1)
+    replicates = search.get("replicates")
     return Plan(
         name=mapping.get("name"),
         question=mapping.get("question"),
@@ -127,19 +135,79 @@ def read_plan(
         arm_settings=mapping.get("arms") or {},
         conditions=conditions,
         seeds=tuple(seeds) if isinstance(seeds, list | tuple) else (),
-        planned_n=len(seeds) if isinstance(seeds, list | tuple) else seeds,
+        planned_n=replicates or (len(seeds) if isinstance(seeds, list | tuple) else seeds),
         metrics=tuple(confirm.get("metrics") or ()),
         meanings=meanings,
         claims=claims,
         pilot_sd=mapping.get("pilot_sd"),
         hash=mapping.get("hash"),
         looks_planned=looks if isinstance(looks, int) and looks > 0 else 1,
+        looks=_looks(confirm.get("looks"), replicates, where),
+        scope=_scope(mapping, where),
+        replicates=replicates,
+        trials=search.get("trials_per_arm"),
+        correction=_one_of(mapping, "correction", ("max_t", "holm"), where) or "max_t",
         search_condition=search.get("under") or conditions[0],
         search_metric=_first(search.get("metric")),
         declared=True,
         overridden=changed,
         **{**declared, **given},
     )
+
+
+def _scope(mapping: Mapping, where: str) -> str:
+    """What claims are about: a method as this search tunes it, or settings as written or frozen.
+
+    A plan from before replicates has neither `scope` nor `search.replicates`; its single search
+    allows claims about the frozen settings only.
+    """
+    said = _one_of(mapping, "scope", ("method", "configuration"), where)
+    search = mapping.get("search") or {}
+    if said == "method" and not search:
+        raise TableError(
+            "scope is method, and there is no search whose luck it could average over",
+            where=where,
+            allowed="scope: configuration, or a search",
+            try_="scope: configuration",
+        )
+    return said or ("method" if "replicates" in search else "configuration")
+
+
+def _one_of(mapping: Mapping, key: str, allowed: tuple[str, ...], where: str) -> str | None:
+    said = mapping.get(key)
+    if said is not None and said not in allowed:
+        near = difflib.get_close_matches(str(said), allowed, 1, 0.4) or allowed
+        raise TableError(
+            f"{key} is {said!r}",
+            where=where,
+            allowed=" or ".join(allowed),
+            try_=f"{key}: {near[0]}",
+        )
+    return said
+
+
+def _looks(looks: Any, replicates: int | None, where: str) -> tuple[int, ...]:
+    """`confirm.looks`: numbers of units that increase, the last no more than the replicates."""
+    if not looks:
+        return ()
+    whole = isinstance(looks, list | tuple) and all(
+        isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in looks
+    )
+    if not whole or list(looks) != sorted(set(looks)):
+        raise TableError(
+            f"confirm.looks is {looks!r}",
+            where=where,
+            allowed="numbers of units that increase, such as [8, 12, 16]",
+            try_="looks: [8, 12, 16]",
+        )
+    if replicates and looks[-1] > replicates:
+        raise TableError(
+            f"the last of confirm.looks is {looks[-1]}, after the last replicate ({replicates})",
+            where=where,
+            allowed=f"looks up to {replicates}",
+            try_=f"search.replicates: {looks[-1]}",
+        )
+    return tuple(looks)
 
 
 def _first(metric: str | list | None) -> str | None:

@@ -1,6 +1,6 @@
 """The table of results, read and checked.
 
-It is tidy (`arm, condition, seed, epoch, metric, value, correct, total, status`). What is ambiguous
+It is tidy (`arm, condition, replicate, seed, epoch, metric, value, correct, total, status`). What is ambiguous
 is refused, and rows that no verdict may rest on are marked.
 """
 
@@ -19,9 +19,10 @@ import pandas as pd
 from analysis.errors import TableError
 from analysis.inputs.claim_checks import DEFAULT_CONDITION
 from analysis.inputs.metric import FRACTION, Metrics
+from analysis.inputs.replicates import Replicates, check_replicates, numbered
 
 REQUIRED = ("arm", "seed", "metric", "value")
-OPTIONAL = ("condition", "epoch", "correct", "total", "status", "phase")
+OPTIONAL = ("condition", "replicate", "epoch", "correct", "total", "status", "phase")
 STATUSES = ("finished", "diverged", "failed")
 
 
@@ -36,12 +37,24 @@ class Results:
         failures: (arm, condition, seed) -> `diverged` or `failed`; such runs have no rows.
         notes: sentences for the report's reader about what was ignored.
         source: where the table came from, as shown in messages.
+        replicates: seed -> replicate, the independent search whose winner it trained; empty
+            without a `replicate` column.
     """
 
     frame: pd.DataFrame
     failures: dict[tuple[str, str, object], str]
     notes: list[str] = field(default_factory=list)
     source: str = "table"
+    replicates: dict = field(default_factory=dict)
+
+    @property
+    def unit(self) -> str:
+        """What is drawn at random, and counted: `replicate`, or `seed` below two of them."""
+        return "replicate" if len(set(self.replicates.values())) > 1 else "seed"
+
+    def unit_of(self, seed) -> object:
+        """The replicate of a seed where replicates are the unit, else the seed."""
+        return self.replicates.get(seed, seed) if self.unit == "replicate" else seed
 
     @property
     def arms(self) -> list[str]:
@@ -106,16 +119,18 @@ def read_results(
     percent: bool = False,
     failures: dict[tuple[str, str, object], str] | None = None,
     searched: set | None = None,
+    replicates: Replicates | None = None,
 ) -> Results:
     """Read and check a table of results.
 
     Args:
         source: path of a CSV or Parquet file, or a frame; columns `arm, seed, metric, value` and
-            optionally `condition, epoch, correct, total, status, phase`.
+            optionally `condition, replicate, epoch, correct, total, status, phase`.
         metrics: knows which metrics are fractions; from their names if not given.
         percent: accuracies are in percent; they are divided by 100 here.
         failures: runs known from elsewhere not to have finished; their rows are set aside.
         searched: seeds that the search phase used; rows with them are flawed.
+        replicates: what the table of runs says about replicates.
 
     Raises:
         TableError: one message that says what is wrong, where, what is allowed, what to do.
@@ -138,6 +153,8 @@ def read_results(
     frame["seed"] = _seeds(raw, at)
     frame["epoch"] = _numbers(raw, "epoch", at) if "epoch" in raw else np.nan
     status = _statuses(raw, at)
+    cells = raw["replicate"] if "replicate" in raw else None
+    of_seed = check_replicates(frame, cells, at, replicates or Replicates())
     frame, gone = _set_failures_aside(frame, status, failures or {})
     raw = raw.loc[frame.index]
 
@@ -158,7 +175,7 @@ def read_results(
         notes.append("Scores of the search phase are in the table; verdicts on them are invalid.")
     key = ["arm", "condition", "seed", "epoch", "metric"]
     frame = frame.drop_duplicates(key).reset_index(drop=True)
-    return Results(frame, gone, notes, str(where))
+    return Results(frame, gone, notes, str(where), of_seed)
 
 
 def exact_value(value: float, correct: float, total: float) -> Fraction | float:
@@ -234,11 +251,7 @@ def _names(raw: pd.DataFrame, column: str, at, *, blank: str | None = None) -> p
 
 
 def _seeds(raw: pd.DataFrame, at) -> pd.Series:
-    seeds = _names(raw, "seed", at)
-    numbers = pd.to_numeric(seeds, errors="coerce")
-    if numbers.notna().all() and (numbers == numbers.round()).all():
-        return numbers.astype("int64")
-    return seeds
+    return numbered(_names(raw, "seed", at))
 
 
 def _numbers(raw: pd.DataFrame, column: str, at, *, needed: bool = False) -> pd.Series:

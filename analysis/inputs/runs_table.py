@@ -7,12 +7,14 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.errors import TableError
+from analysis.inputs.replicates import Replicates, numbered
 from analysis.inputs.results_table import read_table
 
 COLUMNS = (
     "phase",
     "arm",
     "condition",
+    "replicate",
     "seed",
     "trial",
     "status",
@@ -53,6 +55,9 @@ def read_runs(source: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
         runs[column] = runs[column].astype(object).where(runs[column].notna(), "").map(str)
     for column in ("trial", "epochs", "planned_epochs", "seconds", "value"):
         runs[column] = pd.to_numeric(runs[column], errors="coerce").astype(float)
+    cells = runs["replicate"].astype(object).where(runs["replicate"].notna(), "").map(str)
+    named = cells[cells.str.strip() != ""]
+    runs["replicate"] = numbered(named).astype(object).reindex(runs.index)
     seeds = pd.to_numeric(runs["seed"], errors="coerce")
     runs["seed"] = seeds.astype("Int64") if (seeds.dropna() % 1 == 0).all() else runs["seed"]
     for column, allowed in (("phase", PHASES), ("status", STATUSES)):
@@ -87,6 +92,18 @@ def failures(runs: pd.DataFrame | None) -> dict[tuple[str, str, object], str]:
             strict=True,
         )
     }
+
+
+def replicates_of(runs: pd.DataFrame | None) -> Replicates:
+    """Which replicates the confirmation has, those without results included."""
+    if runs is None:
+        return Replicates()
+    own = runs[(runs["phase"] == "confirm") & runs["replicate"].notna()]
+    with_seed = own[own["seed"].notna()]
+    return Replicates(
+        dict(zip(with_seed["seed"].tolist(), with_seed["replicate"].tolist(), strict=True)),
+        frozenset(zip(own["arm"], own["replicate"], strict=True)),
+    )
 
 
 def searched_seeds(runs: pd.DataFrame | None) -> set:

@@ -7,7 +7,6 @@ from typing import Any
 
 import jinja2
 
-from analysis.verdicts import REASONS
 from analysis.wording import numbers
 from analysis.wording import sentences as words
 from analysis.wording.paragraphs import paragraphs
@@ -31,9 +30,11 @@ SYMBOLS = {
     "refuted": "✗",
     "worse": "✗",
     "equivalent": "=",
+    "not_better": "✗",
     "undecided": "?",
     "invalid": "!",
 }
+CORRECTIONS = {"max_t": "max-T", "holm": "Holm"}
 # Shown on the first screen where no claims were declared; the rest is in the tables.
 MOST_FINDINGS = 12
 FOLD_FROM = 40  # rows of a table that the page shows; longer tables are folded, except on paper
@@ -50,7 +51,6 @@ def content(report, drawings, all_tables) -> dict[str, Any]:
         "drawings": drawings,
         "tables": all_tables,
         "symbols": SYMBOLS,
-        "reasons": REASONS,
         "findings": [
             {
                 "verdict": c["verdict"],
@@ -89,17 +89,32 @@ def _design_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Metrics", "; ".join(map(_meaning, report["metrics"]))),
         ("Seeds", ", ".join(map(str, design["seeds"]))),
         ("α, family-wise", f"{design['alpha']:g}"),
-        ("Looks planned", f"{design['looks_planned']}, α per look {design['alpha_per_look']:.3g}"),
+        ("Scope", _scope(design)),
+        ("Looks planned", _looks(design)),
         ("Margin δ", "none declared" if design["margin"] is None else f"{design['margin']:g}"),
         ("Chance level", "none given" if design["chance"] is None else f"{design['chance']:g}"),
         ("Primary test", design["primary_test"]),
-        ("Correction", f"{design['correction']}, over a family of {design['family_size']}"),
+        ("Correction", f"{CORRECTIONS[design['correction']]}, over a family of {design['family_size']}"),
         ("Smallest p that can be reached", numbers.p_number(design["p_min"])),
-        ("Seeds that the family needs", str(design["seeds_needed"])),
+        ("Units that the family needs", str(design["units_needed"])),
         ("Smallest d_z found with 80 % power", numbers.number(design["minimum_detectable_dz"], 2)),
         ("Seed of the random generator", str(design["rng_seed"])),
     ]
     return [(key, value) for key, value in rows if value]
+
+
+def _scope(design: Mapping[str, Any]) -> str:
+    about = {
+        "method": "methods, as this search tunes them",
+        "configuration": "configurations, as written or as one search froze them",
+    }[design["scope"]]
+    return f"{about}; the unit is the {design['unit_of_analysis'] or 'seed'}"
+
+
+def _looks(design: Mapping[str, Any]) -> str:
+    if design["looks_at"]:
+        return f"after {', '.join(map(str, design['looks_at']))} units, group-sequential"
+    return f"{design['looks_planned']}, α per look {design['alpha_per_look']:.3g}"
 
 
 def _flatten(value: Any, path: str = "") -> list[tuple[str, str]]:

@@ -26,7 +26,8 @@ class ClaimAnswer:
             None, as everything below, where it is not defined.
         interval: its 95 % limits.
         p: two-sided sign-flip p-value.
-        p_adjusted: the same, adjusted by Holm over the declared claims; this one decides.
+        p_adjusted: adjusted over the declared claims, of the hypothesis nearest to falling; this
+            one decides, except at planned looks.
     """
 
     id: str

@@ -30,7 +30,7 @@ from analysis.verdicts import Rules, Scores, comparisons
 from analysis.wording import absent
 from analysis.wording import sentences as words
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 def assemble_report(
@@ -46,12 +46,15 @@ def assemble_report(
     conditions = ordered(results.conditions, plan.conditions)
     reported = reported_metrics(results, plan)
     metrics, undirected = compared_metrics(reported, plan, results.source)
-    looks = [look for look in provenance.get("looks") or [] if not _is_final(look)]
+    looks = [look for look in provenance.get("looks") or [] if not _planned(look, plan)]
     rules = Rules(
         alpha=plan.alpha / plan.looks_planned,
         margin=plan.margin,
         chance=plan.chance,
         metrics=plan.meanings,
+        scope=plan.scope or ("method" if results.unit == "replicate" else "configuration"),
+        correction=plan.correction,
+        looks=plan.looks,
         unplanned_looks=plan.declared and len(looks) > plan.looks_planned - 1,
         exploratory=bool(plan.overridden),
     )
@@ -62,6 +65,7 @@ def assemble_report(
     compared = comparisons.compare(scores, declared, rules, declared=True, ids=ids)
     compared += comparisons.compare(scores, others, rules, declared=False, ids=[])
     for record in compared:
+        record["trials"] = plan.trials
         record["absent"] = absent(record)
     _add_early_minus_late(plan, compared, scores, results)
     shown = arm_scores(scores, arms, conditions, reported, plan.meanings)
@@ -132,5 +136,8 @@ def _runs(runs: pd.DataFrame | None) -> list[dict]:
     return runs.loc[runs["phase"] == "confirm", columns].replace("", None).to_dict("records")
 
 
-def _is_final(look: Any) -> bool:
-    return isinstance(look, dict) and bool(look.get("final"))
+def _planned(look: Any, plan: Plan) -> bool:
+    """Whether a logged look is the final one, or at a number of units that was planned."""
+    if not isinstance(look, dict):
+        return False
+    return bool(look.get("final")) or look.get("units") in plan.looks

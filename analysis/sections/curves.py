@@ -49,14 +49,15 @@ def curves(results: Results, plan: Plan, arms: list[str], conditions: list[str])
 
 
 def curve_table(results: Results, arm: str, condition: str, metric: str) -> pd.DataFrame | None:
-    """(n seeds, E epochs) of one arm's curve; epochs that a run lacks are left out."""
+    """(n units, E epochs) of one arm's curve; epochs that a run lacks are left out."""
     frame = results.curves
     own = frame[
         (frame["arm"] == arm) & (frame["condition"] == condition) & (frame["metric"] == metric)
     ]
     if own.empty:
         return None
-    return own.pivot(index="seed", columns="epoch", values="value").dropna(axis=1)
+    table = own.pivot(index="seed", columns="epoch", values="value").dropna(axis=1)
+    return table.groupby(results.unit_of).mean() if results.unit == "replicate" else table
 
 
 def early_minus_late(scores: Scores, record: dict, metric: Metric, last_epoch: int) -> dict | None:
@@ -72,8 +73,10 @@ def early_minus_late(scores: Scores, record: dict, metric: Metric, last_epoch: i
         for arm in ("a", "b")
     ]
     seeds = [s for s in record["seeds"] if all(s in cell for cell in cells)]
-    early, late = ([cells[i + 1][s] - cells[i][s] for s in seeds] for i in (0, 2))
-    paired = pair(late, early)
+    early, late = (
+        scores.by_unit({s: cells[i + 1][s] - cells[i][s] for s in seeds}) for i in (0, 2)
+    )
+    paired = pair(list(late.values()), list(early.values()))
     if paired.degenerate:
         return None
     low, high = paired_interval(paired)

@@ -11,6 +11,12 @@ from analysis.statistics import CONFIDENCE, RNG_SEED, power
 LIBRARIES = ("numpy", "scipy", "statsmodels", "pandas", "scikit-learn", "matplotlib")
 
 
+TESTS = {
+    "max_t": "step-down max-T by joint sign flips, paired, exact to 20 units",
+    "holm": "sign-flip tests, paired, exact to 20 units",
+}
+
+
 def design(plan, rules, compared, arms, conditions, metrics, looks) -> dict:
     family = [c for c in compared if c["declared"]] or compared
     m = len(family)
@@ -18,12 +24,18 @@ def design(plan, rules, compared, arms, conditions, metrics, looks) -> dict:
     n = min((c["n_pairs"] for c in family if c["verdict"] != "invalid"), default=0)
     effect = power.minimum_detectable_effect(n, m, rules.alpha)
     sd = plan.pilot_sd
+    needed = power.seeds_needed_for_family(m, rules.alpha, correction=plan.correction)
     return {
         "hash": plan.hash,
         "declared": plan.declared,
         "alpha": plan.alpha,
         "alpha_per_look": rules.alpha,
+        "scope": rules.scope,
+        "unit_of_analysis": family[0]["unit_of_analysis"] if family else None,
+        "replicates": plan.replicates,
+        "trials": plan.trials,
         "looks_planned": plan.looks_planned,
+        "looks_at": list(plan.looks),
         "looks": looks,
         "unplanned_looks": rules.unplanned_looks,
         "margin": plan.margin,
@@ -35,14 +47,14 @@ def design(plan, rules, compared, arms, conditions, metrics, looks) -> dict:
         "n_planned": plan.planned_n,
         "n_pairs": n,
         "p_min": power.smallest_p(n),
-        "seeds_needed": power.seeds_needed_for_family(m, rules.alpha),
-        "can_reach": m * power.smallest_p(n) <= rules.alpha if m else None,
+        "units_needed": needed,
+        "can_reach": n >= needed if m else None,
         "minimum_detectable_dz": effect,
         "minimum_detectable_difference": effect * sd if effect and sd else None,
         "power": power.POWER,
         "confidence_level": CONFIDENCE,
-        "primary_test": "two-sided sign-flip test, exact to 20 pairs",
-        "correction": "Holm",
+        "primary_test": TESTS[plan.correction],
+        "correction": plan.correction,
         "rng_seed": RNG_SEED,
         "arms": list(arms),
         "conditions": list(conditions),

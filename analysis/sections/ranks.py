@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.inputs import Metric, Metrics
-from analysis.statistics.friedman import friedman
+from analysis.statistics.secondary_tests import friedman
 from analysis.verdicts import Scores
 
 
@@ -24,7 +24,10 @@ def omnibus(
     rows = []
     for metric in metrics:
         for condition in conditions:
-            cells = {arm: scores.of(arm, condition, Metric(metric, metric)) for arm in arms}
+            cells = {
+                arm: scores.by_unit(scores.of(arm, condition, Metric(metric, metric)))
+                for arm in arms
+            }
             cells = {arm: cell for arm, cell in cells.items() if cell}
             if len(cells) < 3:
                 continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -20,7 +22,7 @@ def with_finals(results: Results) -> tuple[Results, list[str]]:
     finals = curves_[curves_["epoch"] == last].assign(epoch=np.nan)
     frame = pd.concat([results.frame, finals], ignore_index=True)
     note = f"The table has no final figures; the last epoch that all runs have ({last:g}) is used."
-    return Results(frame, results.failures, results.notes, results.source), [note]
+    return replace(results, frame=frame), [note]
 
 
 def ordered(present: list[str], declared: tuple[str, ...]) -> list[str]:
@@ -38,19 +40,20 @@ def arm_scores(scores: Scores, arms, conditions, metrics, meanings: Metrics) -> 
                     continue
                 row = {"arm": arm, "condition": condition, "metric": metric}
                 row |= {"better": meanings.direction(metric), "unit": meanings.unit(metric)}
-                row |= describe(list(values.values()))
-                row["reason"] = _why_not(row)
+                row |= describe(list(scores.by_unit(values).values()))
+                row["unit_of_analysis"] = scores.unit
+                row["reason"] = _why_not(row, scores.unit)
                 row["seeds"] = list(values)
                 row["values"] = [float(v) for v in values.values()]
                 rows.append(row)
     return rows
 
 
-def _why_not(row: dict) -> str | None:
+def _why_not(row: dict, unit: str) -> str | None:
     """Why an arm has no interval or, if it has one, no IQM."""
     if row["ci_low"] is None:
-        return "one seed" if row["n"] < 2 else "constant values"
-    return "no IQM below 4 seeds" if row["iqm"] is None else None
+        return f"one {unit}" if row["n"] < 2 else "constant values"
+    return f"no IQM below 4 {unit}s" if row["iqm"] is None else None
 
 
 TRAINED = Metric("test/knn_top1", "test/knn_top1")
@@ -64,8 +67,10 @@ def training_helps(
     rows = []
     for arm in arms:
         for condition in conditions:
-            after, before = (scores.of(arm, condition, m) for m in (TRAINED, UNTRAINED))
-            seeds = [seed for seed in after if seed in before]
+            cells = [scores.of(arm, condition, m) for m in (TRAINED, UNTRAINED)]
+            both = [seed for seed in cells[0] if seed in cells[1]]
+            after, before = (scores.by_unit({s: cell[s] for s in both}) for cell in cells)
+            seeds = list(after)
             if not seeds:
                 continue
             paired = pair([before[s] for s in seeds], [after[s] for s in seeds])

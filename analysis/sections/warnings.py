@@ -24,12 +24,17 @@ def warnings_of(report: dict, plan: Plan, notes: list[str]) -> list[str]:
     if design["can_reach"] is False and design["n_pairs"]:
         found.append(
             f"The design cannot reach significance: {design['n_pairs']} pairs reach p ="
-            f" {numbers.p_number(design['p_min'])} at best, a family of {design['family_size']}"
-            f" needs {design['seeds_needed']} seeds."
+            f" {numbers.p_number(design['p_min'])} at best; it takes {design['units_needed']}"
+            f" {design['unit_of_analysis']}s."
+        )
+    if design["scope"] == "method" and design["unit_of_analysis"] == "seed":
+        found.append(
+            "A single search ran: no verdict about methods is possible. Repeat the search"
+            " (search.replicates), or declare `scope: configuration`."
         )
     if design["unplanned_looks"]:
         found.append(
-            "The results were looked at before the planned number of seeds without this"
+            "The results were looked at before the planned number of units without this"
             " being planned: every verdict is exploratory and stays undecided."
         )
     found += ledger.budget_warnings(report["ledger"]) + ledger.failure_warnings(report["ledger"])

@@ -19,6 +19,7 @@ from analysis.statistics.paired import (
     pair,
     paired_interval,
     sign_flip,
+    split_variance,
 )
 from analysis.statistics.power import (
     MOST_SEEDS,
@@ -53,4 +54,5 @@ __all__ = [
     "seeds_needed_for_family",
     "sign_flip",
     "smallest_p",
+    "split_variance",
 ]

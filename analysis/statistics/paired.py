@@ -38,12 +38,14 @@ class Paired:
         d: (n,) b - a in the metric's unit.
         d_int: (n,) the same differences on a scale on which ties are ties: integers where the
             counts are known, else rounded to 12 significant digits of the scores.
+        exact: the same differences as fractions, in the metric's unit.
     """
 
     a: np.ndarray
     b: np.ndarray
     d: np.ndarray
     d_int: np.ndarray
+    exact: tuple[Fraction, ...]
 
     @property
     def n(self) -> int:
@@ -72,13 +74,15 @@ def pair(a: Sequence[Score], b: Sequence[Score]) -> Paired:
         # Sums of up to n of them must stay exact in float64.
         if len(integers) * max(map(abs, integers), default=0) < 2**53:
             d = np.array([float(x) for x in differences])
-            return Paired(a_float, b_float, d, np.array(integers, dtype=float))
+            return Paired(
+                a_float, b_float, d, np.array(integers, dtype=float), tuple(differences)
+            )
     d = b_float - a_float
     largest = max(np.abs(a_float).max(initial=0), np.abs(b_float).max(initial=0))
     digits = 12 - math.ceil(math.log10(largest)) if largest > 0 else 12
     # 0.9 - 0.8 and 0.8 - 0.7 differ in the 17th digit; rounding keeps the tie.
     rounded = np.round(d, min(digits, 300))
-    return Paired(a_float, b_float, d, rounded)
+    return Paired(a_float, b_float, d, rounded, tuple(Fraction(str(x)) for x in rounded))
 
 
 def sign_flip(d: np.ndarray, *, seed: int = RNG_SEED) -> tuple[float, str]:
@@ -146,6 +150,28 @@ def paired_interval(paired: Paired, level: float = CONFIDENCE) -> tuple[float, f
         return None
     interval = stats.ttest_rel(paired.b, paired.a).confidence_interval(level)
     return float(interval.low), float(interval.high)
+
+
+def split_variance(
+    d: np.ndarray, within: Sequence[Sequence[Score]]
+) -> tuple[float | None, float | None]:
+    """sd between searches and sd between seeds, of the differences of replicates.
+
+    σ²_seed is pooled within replicates, σ²_search = max(0, s²_D - σ²_seed/n), with n the harmonic
+    mean of the seeds per replicate. None, None where no replicate has two seeds.
+
+    Args:
+        d: (R,) the replicates' mean differences.
+        within: for each replicate the differences of its seeds.
+    """
+    seeds = [np.array([float(x) for x in own]) for own in within]
+    freedom = sum(len(own) - 1 for own in seeds)
+    if freedom == 0 or len(d) < 2:
+        return None, None
+    seed_variance = sum(((own - own.mean()) ** 2).sum() for own in seeds) / freedom
+    share = np.mean([1 / len(own) for own in seeds])
+    search_variance = max(0.0, float(np.var(d, ddof=1)) - seed_variance * share)
+    return math.sqrt(search_variance), math.sqrt(seed_variance)
 
 
 def equivalence_p(paired: Paired, margin: float) -> float | None:

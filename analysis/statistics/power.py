@@ -1,14 +1,17 @@
-"""Power: the smallest effect that n seeds detect, and the seeds that an effect takes.
+"""Power: the smallest effect that n units detect, and the units that an effect takes.
 
-All effects are d_z: the mean of the paired differences over their standard deviation.
+A unit is a replicate, or a seed where there are none. All effects are d_z: the mean of the paired
+differences over their standard deviation, of searches and seeds together.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from dataclasses import dataclass
 from functools import lru_cache
 
+from scipy import stats
 from scipy.optimize import brentq
 from statsmodels.stats.power import TTestPower
 
@@ -22,16 +25,18 @@ def smallest_p(n: int) -> float:
     return min(1.0, 2.0 ** (1 - n)) if n > 0 else 1.0
 
 
-def seeds_needed_for_family(m: int, alpha: float = 0.05) -> int:
-    """The fewest pairs with which Holm's first step can reject among m comparisons.
+def seeds_needed_for_family(m: int, alpha: float = 0.05, *, correction: str = "max_t") -> int:
+    """The fewest units with which a family of m comparisons can reach significance.
 
-    Solves m · 2/2ⁿ ≤ α: m = 1 needs 6, 3 needs 7, 6 needs 8, 12 needs 9, 30 needs 11.
+    Max-T: 2/2ⁿ ≤ α whatever m is, 6 units at α = .05. Holm: m · 2/2ⁿ ≤ α, which takes 7 for
+    3 comparisons, 8 for 6 and 9 for 12.
     """
-    n = max(1, math.ceil(math.log2(2 * max(m, 1) / alpha)))
+    times = max(m, 1) if correction == "holm" else 1
+    n = max(1, math.ceil(math.log2(2 * times / alpha)))
     # log2 rounds: an exact power of two may land one too high or too low.
-    while n > 1 and max(m, 1) * smallest_p(n - 1) <= alpha:
+    while n > 1 and times * smallest_p(n - 1) <= alpha:
         n -= 1
-    while max(m, 1) * smallest_p(n) > alpha:
+    while times * smallest_p(n) > alpha:
         n += 1
     return n
 
@@ -40,10 +45,10 @@ def seeds_needed_for_family(m: int, alpha: float = 0.05) -> int:
 def minimum_detectable_effect(
     n: int, m: int = 1, alpha: float = 0.05, power: float = POWER
 ) -> float | None:
-    """Smallest d_z that n pairs detect with the given power at level α/m; None below 3 pairs.
+    """Smallest d_z that n units detect with the given power at level α/m; None below 3 units.
 
-    It is the paired t test's figure; the exact test is close to it but never below its own
-    gate, `seeds_needed_for_family`.
+    It is the paired t test's figure, which the exact test comes close to (0.80 promised, 0.78 to
+    0.84 simulated for 1 to 4 claims from n = 8 on); its gate is `seeds_needed_for_family`.
     """
     if n < 3:
         return None
@@ -71,6 +76,80 @@ def seeds_for(
     # Power rises with n: the first number that has enough, found by halving.
     at = bisect_left(numbers, True, key=lambda n: _power(abs(d_z), n, level) >= power)
     return numbers[at] if at < len(numbers) else None
+
+
+def sd_upper_limit(sd: float, n: int, confidence: float = POWER) -> float:
+    """Upper limit of the true sd, from the sd of a pilot's n units; normal differences.
+
+    A small pilot's sd is too low half of the time; planning with its upper 80 % limit keeps the
+    promised power four times in five. Source: Browne 1995, Statistics in Medicine 14.
+    """
+    if n < 2:
+        return math.inf
+    return sd * math.sqrt((n - 1) / stats.chi2.ppf(1 - confidence, n - 1))
+
+
+def minimum_detectable_difference(
+    n: int, sd: float, m: int = 1, alpha: float = 0.05, power: float = POWER
+) -> float | None:
+    """The smallest difference that n units show, in the unit of sd: total, searches and seeds."""
+    effect = minimum_detectable_effect(n, m, alpha, power)
+    return None if effect is None else effect * sd
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a budget is divided: R replicates with n confirmation seeds each.
+
+    `cost` is R·(c_search + n·c_confirm); `se` the standard error of the mean difference.
+    """
+
+    replicates: int
+    seeds: int
+    cost: float
+    se: float
+
+
+def best_split(
+    c_search: float,
+    c_confirm: float,
+    sd_search: float,
+    sd_seed: float,
+    budget: float,
+    *,
+    needed: int = 6,
+) -> Split | None:
+    """The replicates and seeds that measure a method's difference best for a budget.
+
+    n = √(c_search·σ²_seed / (c_confirm·σ²_search)) seeds per replicate minimise the variance
+    (σ²_search + σ²_seed/n)/R at equal cost; but first come the replicates that the family needs.
+
+    Args:
+        c_search, c_confirm: cost of one replicate's search, and of one confirmation seed, of all
+            arms and conditions together.
+        sd_search, sd_seed: of the paired differences.
+        budget: in the same unit as the costs.
+        needed: replicates that the family needs (`seeds_needed_for_family`).
+
+    Returns:
+        None where the budget does not pay for `needed` replicates of one seed.
+    """
+    most = int(budget // (c_search + c_confirm))
+    if most < needed:
+        return None
+    largest = max(1, int((budget / needed - c_search) // c_confirm))
+    if sd_search > 0:
+        best = math.sqrt(c_search * sd_seed**2 / (c_confirm * sd_search**2))
+        wanted = {max(1, math.floor(best)), max(1, math.ceil(best))}
+    else:
+        wanted = {largest}
+    found = []
+    for seeds in {min(n, largest) for n in wanted}:
+        price = c_search + seeds * c_confirm
+        replicates = int(budget // price)
+        se = math.sqrt((sd_search**2 + sd_seed**2 / seeds) / replicates)
+        found.append(Split(replicates, seeds, replicates * price, se))
+    return min(found, key=lambda split: (split.se, split.cost))
 
 
 def _power(d_z: float, n: int, level: float) -> float:

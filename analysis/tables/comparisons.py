@@ -12,14 +12,16 @@ def comparisons(name: str, title: str, records: list[dict]) -> Table:
         "answers" if name == "comparisons" else "tables",
         title,
         "Differences are in percentage points for accuracies, as the contrast is written, with"
-        " 95 % paired-t intervals. p: two-sided sign-flip test; Holm and TOST p are adjusted within"
-        " this family; – where no margin applies.",
+        " 95 % paired-t intervals; simultaneous ones (Bonferroni) hold together in 95 % of studies."
+        " Tests are paired by unit: replicate, or seed. p: two-sided sign-flip test alone; adjusted"
+        " p: by max-T over this family, of the hypothesis nearest to falling; Holm p beside it."
+        " Equivalence p: of both hypotheses that equivalence takes. – where no margin applies.",
         records,
         *([("Claim", lambda c: c["claim"])] if any(c["claim"] for c in records) else []),
         ("Contrast", lambda c: f"{c['b']} − {c['a']}"),
         ("Metric", lambda c: numbers.base_metric(c["metric"])),
         ("Condition", lambda c: c["condition"]),
-        ("#n", lambda c: str(c["n_pairs"])),
+        ("#n", lambda c: str(c["n_units"])),
         (
             "#Difference",
             lambda c: difference(c["mean_difference"], c["unit"]) + after_difference(c["unit"]),
@@ -29,8 +31,17 @@ def comparisons(name: str, title: str, records: list[dict]) -> Table:
             lambda c: interval(c["ci_low"], c["ci_high"], lambda v: difference(v, c["unit"])),
         ),
         ("#p", lambda c: p_number(c["p_value"])),
-        ("#Holm p", lambda c: p_number(c["p_adjusted"])),
-        ("#TOST p", lambda c: p_number(c["p_tost_adjusted"])),
+        (
+            "#Simultaneous",
+            lambda c: interval(*c["simultaneous_ci"], lambda v: difference(v, c["unit"])),
+        ),
+        ("#Adjusted p", lambda c: p_number(c["p_adjusted"])),
+        ("#Holm p", lambda c: p_number(c["p_holm"])),
+        *(
+            [("#Equivalence p", lambda c: p_number(c["p_tost_adjusted"]))]
+            if any(c["p_tost_adjusted"] is not None for c in records)
+            else []
+        ),
         ("Verdict", lambda c: _verdict(c)),
     )
 
@@ -94,9 +105,9 @@ def other_tests(records: list[dict]) -> Table:
 
 
 def _verdict(c: dict) -> str:
-    text = c["verdict"]
+    text = c["verdict"].replace("_", " ")
     if c["within_margin"] and text != "equivalent":
-        text += ", within the margin"
+        text += ", by less than the margin"
     if c["reason"]:
         text += f" ({c['reason'].replace('_', ' ')})"
     return text

@@ -10,6 +10,7 @@ from analysis.verdicts.comparisons import (
     contrasts_of_claims,
     other_contrasts,
 )
+from analysis.verdicts.looks import decide_at_look
 from analysis.verdicts.pairing import Contrast, Pairs, Scores
 from analysis.verdicts.rules import REASONS, Verdict
 
@@ -24,5 +25,6 @@ __all__ = [
     "answers",
     "compare",
     "contrasts_of_claims",
+    "decide_at_look",
     "other_contrasts",
 ]

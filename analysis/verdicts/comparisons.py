@@ -1,7 +1,7 @@
 """The comparisons of arms: one for each declared claim, and exploratory ones for all other pairs.
 
 Every declared claim is one comparison in one family; all other pairs of arms form a second,
-exploratory family. Both are corrected by Holm's method within themselves.
+exploratory family. Each family is tested as a whole (`analysis.verdicts.families`).
 """
 
 from __future__ import annotations
@@ -9,23 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 
-from statsmodels.stats.contingency_tables import mcnemar
-
 from analysis.inputs import FRACTION, Metric, Metrics, Plan
 from analysis.statistics import (
     RNG_SEED,
-    Paired,
-    bootstrap_interval,
-    effects,
-    equivalence_p,
     holm,
     pair,
     paired_interval,
     power,
-    secondary,
     sign_flip,
 )
+from analysis.statistics.max_t import simultaneous_interval
+from analysis.verdicts.families import Question, decide_family
 from analysis.verdicts.pairing import Contrast, Pairs, Scores
+from analysis.verdicts.records import Facts, broke, record_of
 from analysis.verdicts.rules import Evidence, Verdict, answer, judge
 
 POOLED = "pooled"
@@ -37,15 +33,18 @@ CONTROLS = ("test/untrained_knn_top1",)
 class Rules:
     """What is the same for every comparison of a report.
 
-    `alpha` is the level after division by the planned looks; `margin` applies to declared claims
-    and to accuracies (or to the only metric there is); `metrics` has the direction of every metric
-    that is compared.
+    `alpha` is the family-wise level (over all looks, where `looks` lists them in units); `margin`
+    applies to declared claims and to accuracies (or to the only metric there is); `metrics` has the
+    direction of every metric that is compared; `scope` is what claims are about.
     """
 
     alpha: float
     margin: float | None
     chance: float | None
     metrics: Metrics
+    scope: str = "configuration"
+    correction: str = "max_t"
+    looks: tuple[int, ...] = ()
     unplanned_looks: bool = False
     exploratory: bool = False
     seed: int = RNG_SEED
@@ -54,7 +53,7 @@ class Rules:
 def contrasts_of_claims(plan: Plan) -> list[Contrast]:
     """One contrast per declared claim, in the plan's order."""
     return [
-        Contrast(c.a, c.b, c.metric, c.kind, c.conditions, " → ".join(c.conditions))
+        Contrast(c.a, c.b, c.metric, c.kind, c.conditions, " → ".join(c.conditions), c.asks)
         for c in plan.claims
     ]
 
@@ -91,30 +90,40 @@ def compare(
     """
     pairs = [scores.pairs(c) for c in contrasts]
     margins = [_margin(c, contrasts, rules, declared) for c in contrasts]
-    facts = [_facts(p, m, rules) for p, m in zip(pairs, margins, strict=True)]
-    verdicts, adjusted, tost = _judge_family(contrasts, facts, rules)
+    # Planned looks are those of the claims; what was not declared is tested on what there is.
+    looks = rules.looks if declared else ()
+    facts = _family(contrasts, pairs, margins, rules, looks)
+    verdicts = [_judge(c, f, m, rules, len(contrasts)) for c, f, m in
+                zip(contrasts, facts, margins, strict=True)]  # fmt: skip
 
     # The same family with every broken run scored at chance; verdicts must stay the same.
-    rescored = [
-        _facts(scores.pairs(c, chance=rules.chance), m, rules)
-        if rules.chance is not None and _broke(p)
-        else f
-        for c, p, m, f in zip(contrasts, pairs, margins, facts, strict=True)
-    ]
-    at_chance = _judge_family(contrasts, rescored, rules)[0]
+    rescored, at_chance = facts, verdicts
+    if rules.chance is not None and any(broke(p) for p in pairs):
+        again = [
+            scores.pairs(c, chance=rules.chance) if broke(p) else p
+            for c, p in zip(contrasts, pairs, strict=True)
+        ]
+        rescored = _family(contrasts, again, margins, rules, looks)
+        at_chance = [_judge(c, f, m, rules, len(contrasts)) for c, f, m in
+                     zip(contrasts, rescored, margins, strict=True)]  # fmt: skip
 
+    by_holm = holm([f.p_value for f in facts], rules.alpha)
     records = []
     for i, contrast in enumerate(contrasts):
         verdict, sensitivity = _sensitivity(verdicts[i], at_chance[i], rescored[i], pairs[i], rules)
-        if rules.unplanned_looks and verdict.verdict != "invalid":
+        if rules.scope == "method" and scores.unit != "replicate" and verdict.verdict != "invalid":
+            verdict = Verdict("undecided", "one_search")
+        elif rules.unplanned_looks and verdict.verdict != "invalid":
             verdict = Verdict("undecided", "unplanned_looks")
         records.append(
-            _record(contrast, pairs[i], facts[i], verdict, margins[i], rules, len(contrasts))
+            record_of(contrast, pairs[i], facts[i], verdict, margins[i], rules, len(contrasts))
             | {
                 "declared": declared,
                 "claim": ids[i] if ids else None,
-                "p_adjusted": adjusted[i],
-                "p_tost_adjusted": tost[i],
+                "asks": contrast.asks,
+                "scope": rules.scope,
+                "unit_of_analysis": scores.unit,
+                "p_holm": by_holm[i],
                 "family_size": len(contrasts),
                 "sensitivity": sensitivity,
                 "exploratory": not declared or rules.exploratory or rules.unplanned_looks,
@@ -136,61 +145,64 @@ def answers(plan: Plan, comparisons: list[dict]) -> list[dict]:
                 "asks": claim.asks,
                 "verdict": answer(claim.asks, verdict),
                 "reason": record["reason"],
+                "within_margin": record["within_margin"],
+                "scope": record["scope"],
                 "exploratory": record["exploratory"],
             }
         )
     return found
 
 
-@dataclass(frozen=True)
-class _Facts:
-    paired: Paired
-    invalid: str | None
-    p_value: float | None
-    method: str | None
-    ci: tuple[float, float] | None
-    p_tost: float | None
-
-
-def _facts(pairs: Pairs, margin: float | None, rules: Rules) -> _Facts:
-    paired = pair(pairs.a, pairs.b)
-    invalid = pairs.flaw or paired.degenerate
-    if invalid:
-        return _Facts(paired, invalid, None, None, None, None)
-    p_value, method = sign_flip(paired.d_int, seed=rules.seed)
-    p_tost = None if margin is None else equivalence_p(paired, margin)
-    return _Facts(paired, None, p_value, method, paired_interval(paired), p_tost)
-
-
-def _judge_family(contrasts, facts, rules):
-    adjusted = holm([f.p_value for f in facts], rules.alpha)
-    in_tost = [i for i, f in enumerate(facts) if f.p_tost is not None or f.invalid]
-    tost: list[float | None] = [None] * len(facts)
-    if any(f.p_tost is not None for f in facts):
-        for i, p in zip(in_tost, holm([facts[i].p_tost for i in in_tost]), strict=True):
-            tost[i] = p
-    verdicts = []
-    for contrast, fact, p, p_tost in zip(contrasts, facts, adjusted, tost, strict=True):
-        sign = rules.metrics.sign(contrast.metric.base)
-        evidence = Evidence(
-            n=fact.paired.n,
-            gain=None if fact.invalid else sign * float(fact.paired.d.mean()),
-            ci_low=fact.ci[0] if fact.ci else None,
-            ci_high=fact.ci[1] if fact.ci else None,
-            p_value=fact.p_value,
-            p_adjusted=p,
-            p_tost_adjusted=p_tost if fact.p_tost is not None else None,
-            invalid=fact.invalid,
+def _family(contrasts, pairs: list[Pairs], margins, rules: Rules, looks) -> list[Facts]:
+    paired = [pair(p.a, p.b) for p in pairs]
+    questions = [
+        Question(
+            asks=c.asks,
+            paired=own,
+            units=p.units,
+            sign=rules.metrics.sign(c.metric.base),
+            margin=margin,
+            invalid=p.flaw or own.degenerate,
         )
-        verdicts.append(judge(evidence, alpha=rules.alpha, family_size=len(contrasts)))
-    return verdicts, adjusted, tost
+        for c, p, own, margin in zip(contrasts, pairs, paired, margins, strict=True)
+    ]
+    tested = decide_family(
+        questions, alpha=rules.alpha, correction=rules.correction, looks=looks, seed=rules.seed
+    )
+    found = []
+    for question, nulls in zip(questions, tested, strict=True):
+        own = question.paired
+        if question.invalid:
+            found.append(Facts(own, question.invalid, None, None, None, None, nulls))
+            continue
+        p_value, method = sign_flip(own.d_int, seed=rules.seed)
+        together = simultaneous_interval(own.d, len(contrasts), rules.alpha)
+        found.append(Facts(own, None, p_value, method, paired_interval(own), together, nulls))
+    return found
+
+
+def _judge(contrast: Contrast, facts: Facts, margin, rules: Rules, family_size: int) -> Verdict:
+    high = None
+    if facts.together:
+        higher = rules.metrics.sign(contrast.metric.base) > 0
+        high = facts.together[1] if higher else -facts.together[0]
+    times = family_size if rules.correction == "holm" else 1
+    evidence = Evidence(
+        asks=contrast.asks,
+        tested=facts.tested,
+        high=high,
+        margin=margin,
+        can_reach=times * power.smallest_p(facts.paired.n) <= rules.alpha,
+        invalid=facts.invalid,
+    )
+    return judge(evidence)
 
 
 def _sensitivity(
-    verdict: Verdict, at_chance: Verdict, rescored: _Facts, pairs: Pairs, rules: Rules
+    verdict: Verdict, at_chance: Verdict, rescored: Facts, pairs: Pairs, rules: Rules
 ):
     """The verdict, undecided where it depends on how broken runs are scored, and the comparison."""
-    if not _broke(pairs):
+    if not broke(pairs):
         return verdict, None
     known = rules.chance is not None
     agree = known and at_chance.verdict == verdict.verdict
@@ -202,79 +214,10 @@ def _sensitivity(
         "mean_difference": float(rescored.paired.d.mean()) if known and rescored.paired.n else None,
         "reason": None if known else "no chance level was given (--chance)",
     }
-    settled = verdict.verdict in ("better", "worse", "equivalent")
+    settled = verdict.verdict not in ("undecided", "invalid")
     if agree or verdict.verdict == "invalid" or not (known or settled):
         return verdict, sensitivity
     return Verdict("undecided", "missing_sensitive"), sensitivity
-
-
-def _record(
-    contrast: Contrast,
-    pairs: Pairs,
-    facts: _Facts,
-    verdict: Verdict,
-    margin: float | None,
-    rules: Rules,
-    family_size: int,
-) -> dict:
-    paired = facts.paired
-    found = effects(paired)
-    further = secondary(paired, margin, seed=rules.seed)
-    sd = float(paired.d.std(ddof=1)) if paired.n > 1 else None
-    detectable = power.minimum_detectable_effect(paired.n, family_size, rules.alpha)
-    return {
-        "a": contrast.a,
-        "b": contrast.b,
-        "condition": contrast.label,
-        "metric": contrast.metric.text,
-        "kind": contrast.kind,
-        "better": rules.metrics.direction(contrast.metric.base),
-        "unit": rules.metrics.unit(contrast.metric.base),
-        "n_pairs": paired.n,
-        "seeds": pairs.seeds,
-        "differences": [float(x) for x in paired.d],
-        "dropped": pairs.dropped,
-        "mean_difference": float(paired.d.mean()) if paired.n else None,
-        "sd_difference": sd,
-        "ci_low": facts.ci[0] if facts.ci else None,
-        "ci_high": facts.ci[1] if facts.ci else None,
-        "p_value": facts.p_value,
-        "p_method": facts.method,
-        "p_min": power.smallest_p(paired.n),
-        "p_tost": facts.p_tost,
-        "margin": margin,
-        **further,
-        **found,
-        "bootstrap_ci": bootstrap_interval(paired.d, seed=rules.seed) if facts.ci else None,
-        "minimum_detectable_difference": detectable * sd if detectable and sd else None,
-        "seeds_needed": power.seeds_for(found["dz"], family_size, rules.alpha),
-        "seeds_for_margin": (
-            power.seeds_for(margin / sd, family_size, rules.alpha) if margin and sd else None
-        ),
-        "failures": _failures(pairs, contrast),
-        "verdict": verdict.verdict,
-        "reason": verdict.reason,
-        "within_margin": verdict.within_margin,
-    }
-
-
-def _failures(pairs: Pairs, contrast: Contrast) -> dict | None:
-    """How many runs of each arm broke down, and McNemar's exact p that they do so alike."""
-    if not _broke(pairs):
-        return None
-    a, b = (pairs.broke[arm] & set(pairs.tried) for arm in (contrast.a, contrast.b))
-    both, n = len(a & b), len(pairs.tried)
-    table = [[n - len(a | b), len(b - a)], [len(a - b), both]]
-    return {
-        "tried": n,
-        "a": len(pairs.broke[contrast.a]),
-        "b": len(pairs.broke[contrast.b]),
-        "p_mcnemar": float(mcnemar(table, exact=True).pvalue) if (a ^ b) else 1.0,
-    }
-
-
-def _broke(pairs: Pairs) -> bool:
-    return any(pairs.broke.values())
 
 
 def _margin(contrast, family, rules, declared) -> float | None:

@@ -1,7 +1,8 @@
-"""The scores of a contrast, paired by seed, and the reasons why seeds cannot be paired.
+"""The scores of a contrast, paired by unit, and the reasons why seeds cannot be paired.
 
 A contrast of any kind (one condition, pooled conditions, a difference of differences, a window of
-a curve) becomes two lists of scores paired by seed.
+a curve) becomes two lists of scores paired by unit: the seed, or the replicate where the table has
+replicates. A replicate's score is the mean over those of its seeds that both arms have.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from fractions import Fraction
 import numpy as np
 
 from analysis.inputs import Metric
+from analysis.inputs.replicates import in_order
 from analysis.inputs.results_table import Results, exact_value
 from analysis.statistics import Score
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """Arm b against arm a. `conditions`: one, (from, to), or all of a pooled row."""
+    """Arm b against arm a. `conditions`: one, (from, to), or all of a pooled row.
+
+    `asks` is what a claim asks: better, less_hurt or equivalent; None where nothing is claimed.
+    """
 
     a: str
     b: str
@@ -27,6 +32,7 @@ class Contrast:
     kind: str  # difference, interaction or curve
     conditions: tuple[str, ...]
     label: str  # the condition as shown
+    asks: str | None = None
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,9 @@ class Pairs:
     """Scores of both arms on the seeds that both have.
 
     Attributes:
-        seeds, a, b: paired by position.
+        units, a, b: paired by position; in a replicate the scores are means over its seeds.
+        seeds: the paired seeds, all units together.
+        within: for each unit the differences b - a of its seeds.
         dropped: one mapping {seed, arm, condition, reason} per score that was missing; reasons are
             diverged, failed, incomplete_curve and absent.
         flaw: why no verdict may rest on these scores, or None.
@@ -42,9 +50,11 @@ class Pairs:
         tried: seeds that both arms tried.
     """
 
-    seeds: list
+    units: list
     a: list[Score]
     b: list[Score]
+    seeds: list
+    within: list[list[Score]]
     dropped: list[dict]
     flaw: str | None
     broke: dict[str, set]
@@ -56,6 +66,8 @@ class Scores:
 
     def __init__(self, results: Results, planned_seeds: Iterable = ()):
         self.failures = results.failures
+        self.unit = results.unit
+        self.unit_of = results.unit_of
         self.planned = list(planned_seeds)
         key = ["arm", "condition", "metric"]
         self._final = dict(tuple(results.final.groupby(key, sort=False)))
@@ -66,8 +78,15 @@ class Scores:
         """seed -> score, for the seeds whose run finished."""
         return self._cell(arm, condition, metric)[0]
 
+    def by_unit(self, scores: dict[object, Score]) -> dict[object, Score]:
+        """unit -> mean score, from seed -> score."""
+        found: dict[object, list[Score]] = {}
+        for seed, score in scores.items():
+            found.setdefault(self.unit_of(seed), []).append(score)
+        return {unit: _mean(found[unit]) for unit in in_order(found)}
+
     def pairs(self, contrast: Contrast, *, chance: float | None = None) -> Pairs:
-        """Pair a contrast by seed; with `chance`, a run that broke down scores that much."""
+        """Pair a contrast by unit; with `chance`, a run that broke down scores that much."""
         sides = (contrast.a, contrast.b)
         cells = {
             (arm, c): self._cell(arm, c, contrast.metric)
@@ -77,7 +96,7 @@ class Scores:
         seeds = self._seeds(cells)
         guess = None if chance is None else Fraction(str(chance))
         broke: dict[str, set] = {arm: set() for arm in sides}
-        kept: tuple[list, list, list] = ([], [], [])
+        sides_of: tuple[dict, dict] = ({}, {})
         dropped, tried, flaws = [], [], []
         for seed in seeds:
             scores: dict[tuple, Score] = {}
@@ -99,13 +118,19 @@ class Scores:
             if attempted:
                 tried.append(seed)
             if len(scores) == len(cells):
-                kept[0].append(seed)
-                for side, arm in zip(kept[1:], sides, strict=True):
-                    side.append(
-                        _combine([scores[arm, c] for c in contrast.conditions], contrast.kind)
+                for side, arm in zip(sides_of, sides, strict=True):
+                    side[seed] = _combine(
+                        [scores[arm, c] for c in contrast.conditions], contrast.kind
                     )
         flaw = next((f for f in flaws if f), None)
-        return Pairs(*kept, dropped, flaw, broke, tried)
+        a, b = (self.by_unit(side) for side in sides_of)
+        within: dict[object, list[Score]] = {unit: [] for unit in a}
+        for seed, score in sides_of[1].items():
+            within[self.unit_of(seed)].append(score - sides_of[0][seed])
+        return Pairs(
+            list(a), list(a.values()), list(b.values()), list(sides_of[0]), list(within.values()),
+            dropped, flaw, broke, tried,
+        )  # fmt: skip
 
     def _seeds(self, cells: dict) -> list:
         seen = dict.fromkeys(self.planned)
@@ -114,7 +139,7 @@ class Scores:
             seen |= dict.fromkeys(
                 seed for a, c, seed in self.failures if (a, c) == (arm, condition)
             )
-        return sorted(seen, key=lambda seed: (isinstance(seed, str), seed))
+        return in_order(seen)
 
     def _cell(self, arm: str, condition: str, metric: Metric) -> tuple[dict, dict]:
         key = (arm, condition, metric.text)

@@ -6,19 +6,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.statistics import FEWEST_FOR_BOOTSTRAP, MOST_SEEDS
-from analysis.verdicts import REASONS
+from analysis.wording.sentences import why
 
 _NO_MARGIN = "no margin was declared, or none in this metric's unit"
 _WHY = {
     "margin": _NO_MARGIN,
     "p_tost": _NO_MARGIN,
     "p_tost_adjusted": _NO_MARGIN,
-    "seeds_for_margin": _NO_MARGIN,
+    "units_for_margin": f"{_NO_MARGIN}, or more than {MOST_SEEDS:,} units",
+    "sd_search": "it takes two replicates with two seeds in one of them",
+    "sd_seed": "it takes two seeds in a replicate",
+    "p_superiority": "the claim is of equivalence",
+    "p_margin": _NO_MARGIN,
     "bootstrap_ci": f"offered from {FEWEST_FOR_BOOTSTRAP} pairs on",
-    "seeds_needed": f"more than {MOST_SEEDS:,} seeds",
     "minimum_detectable_difference": "too few pairs for any difference",
     "seed_correlation": "an arm has the same score on every seed",
     "aso_epsilon": "both arms have the same scores, in another order",
+    "simultaneous_ci": "too few pairs, or differences without spread",
     "dz_ci": "the noncentral t distribution has no such limits in double precision",
     "win_rate_ci": "no pairs",
 }
@@ -30,7 +34,7 @@ _NUMBERS = (
 
 def absent(record: Mapping[str, Any]) -> dict[str, str]:
     """The names of a comparison's missing numbers, each with the reason."""
-    flaw = REASONS[record["reason"]] if record["verdict"] == "invalid" else None
+    flaw = why(record) if record["verdict"] == "invalid" else None
     return {
         name: _WHY[name]
         if name in _WHY and (flaw is None or name == "margin")

@@ -25,7 +25,8 @@ def finding(record: dict) -> str:
     a, b, unit = record["a"], record["b"], record["unit"]
     evidence = _evidence(record)
     if record["verdict"] == "invalid":
-        return f"{b} and {a} cannot be compared {_where(record)}: {REASONS[record['reason']]}."
+        return f"{b} and {a} cannot be compared {_where(record)}: {why(record)}."
+    b, a = _tuned(record)
     size = difference(abs(record["mean_difference"]), unit, signed=False) + after_difference(unit)
     if record["kind"] == "interaction":
         gain = (record["mean_difference"] > 0) == (record["better"] == "higher")
@@ -38,10 +39,21 @@ def finding(record: dict) -> str:
     else:
         higher = "above" if record["mean_difference"] >= 0 else "below"
         text = f"{b} is {size} {higher} {a} {_where(record)}"
-    if record["verdict"] == "equivalent" or record["within_margin"]:
+    if record["margin"] is not None:
         edge = difference(record["margin"], unit, signed=False) + after_difference(unit)
-        text += f", within the margin of ±{edge}"
+        if record["verdict"] == "equivalent":
+            text += f", within the margin of ±{edge}"
+        elif record["within_margin"]:
+            text += f", by less than the margin of {edge}"
+        elif record["verdict"] == "not_better":
+            what = "less" if record["kind"] == "interaction" else "better"
+            text += f": not {what} by the margin of {edge}"
     return f"{text} ({evidence})."
+
+
+def why(record: dict) -> str:
+    """The reason of an undecided or invalid comparison, in words."""
+    return REASONS[record["reason"]].format(unit=record["unit_of_analysis"])
 
 
 def claim_sentence(asks: str, verdict: str, record: dict) -> str:
@@ -52,11 +64,17 @@ def claim_sentence(asks: str, verdict: str, record: dict) -> str:
         "undecided": "Undecided",
         "invalid": "Cannot be answered",
     }[verdict]
-    text = f"{lead}: {finding(record)}"
+    if verdict == "supported" and record["within_margin"] and asks != "equivalent":
+        lead += ", by less than the margin"
+    if verdict == "refuted" and record["verdict"] == "worse":
+        lead += ", worse"
     if record["exploratory"]:
-        text = f"{lead} (exploratory): {finding(record)}"
+        lead += " (exploratory)"
+    text = f"{lead}: {finding(record)}"
+    if record["scope"] == "configuration" and record["trials"] and verdict != "invalid":
+        text += " This is about the frozen settings; another search may freeze others."
     if verdict == "undecided":
-        text += f" Why: {REASONS[record['reason']]}. {what_it_takes(record)}".rstrip()
+        text += f" Why: {why(record)}. {what_it_takes(record)}".rstrip()
     return text
 
 
@@ -73,18 +91,22 @@ def early_minus_late(record: dict) -> str:
 
 
 def what_it_takes(record: dict) -> str:
-    """Seeds that would decide, for the next study."""
+    """What would decide, for the next study: for a difference of the margin, not the one seen."""
+    unit = record["unit_of_analysis"]
+    if record["reason"] == "one_search":
+        return "Repeat the search independently: search.replicates, 6 or more."
     if record["reason"] not in ("insufficient_evidence", "design_cannot_reach"):
         return ""
-    needed, for_margin = record["seeds_needed"], record["seeds_for_margin"]
-    parts = []
-    if needed is None:
-        parts.append("More than 10,000 seeds would be needed to show a difference of this size")
-    else:
-        parts.append(f"A difference of this size would take {needed} seeds in all at 80 % power")
-    if for_margin is not None:
-        parts.append(f"one as large as the margin would take {for_margin}")
-    return "; ".join(parts) + "."
+    if record["units_for_margin"] is not None:
+        return (
+            f"A difference as large as the margin would take {record['units_for_margin']} {unit}s"
+            " in all at 80 % power."
+        )
+    shown = record["minimum_detectable_difference"]
+    if shown is None:
+        return ""
+    size = difference(shown, record["unit"], signed=False) + after_difference(record["unit"])
+    return f"So many {unit}s show a difference of {size} at 80 % power."
 
 
 def one_line_verdicts(report: Mapping[str, Any]) -> list[str]:
@@ -104,21 +126,34 @@ def guessed_directions(report: Mapping[str, Any]) -> list[str]:
 
 
 def next_study(records: list[dict]) -> str | None:
-    """How to add the seeds that undecided claims would take; None where none would help."""
-    needed = [
-        r["seeds_needed"]
+    """How to add the units that undecided claims would take; None where none would help."""
+    undecided = [
+        r
         for r in records
         if r["declared"] and r["reason"] in ("insufficient_evidence", "design_cannot_reach")
     ]
-    known = [n for n in needed if n is not None]
+    known = [r["units_for_margin"] for r in undecided if r["units_for_margin"] is not None]
     if not known:
         return None
+    unit = undecided[0]["unit_of_analysis"]
+    setting = "search.replicates" if unit == "replicate" else "confirm.seeds"
     return (
-        f"To decide the undecided claims at the differences seen, {max(known)} seeds are needed:"
-        f" a new study with --name NEW --set confirm.seeds={max(known)} answers them afresh. With"
-        " --resume instead of --name the same study grows; that is another look at the data, which"
-        " is logged and makes the verdicts exploratory unless `looks` planned it."
+        f"To decide the undecided claims if differences are as large as the margin, {max(known)}"
+        f" {unit}s are needed: a new study with --name NEW --set {setting}={max(known)} answers them"
+        " afresh. With --resume instead of --name the same study grows; that is another look at the"
+        " data, which is logged and makes the verdicts exploratory unless `looks` planned it."
     )
+
+
+def _tuned(record: dict) -> tuple[str, str]:
+    """Names of both arms, with how they were tuned where the claim is about methods."""
+    a, b = record["a"], record["b"]
+    if record["scope"] != "method" or record["unit_of_analysis"] != "replicate":
+        return b, a
+    trials = f"{record['trials']} trials, " if record["trials"] else ""
+    how = f"{trials}{record['n_units']} times independently"
+    comma = "," if record["kind"] != "interaction" else ""
+    return f"{b}, tuned by this search ({how}),", f"{a}, tuned likewise{comma}"
 
 
 def _where(record: dict) -> str:
@@ -130,8 +165,7 @@ def _where(record: dict) -> str:
 
 def _evidence(record: dict) -> str:
     unit = record["unit"]
-    adjusted = p_number(record["p_adjusted"])
     parts = [interval(record["ci_low"], record["ci_high"], unit), p_text(record["p_value"])]
-    if record["family_size"] > 1:
-        parts.append(f"Holm-adjusted {adjusted}")
-    return "; ".join([*parts, f"{record['n_pairs']} seeds"])
+    if record["declared"] or record["family_size"] > 1:
+        parts.append(f"adjusted {p_number(record['p_adjusted'])}")
+    return "; ".join([*parts, f"{record['n_units']} paired {record['unit_of_analysis']}s"])

@@ -1,0 +1,41 @@
+"""The design of a study: the model of its file, its arms, search spaces and constraints."""
+
+from study.design.arms import Arm, arms_of, timed
+from study.design.constraints import ALLOWED, names_in, satisfied
+from study.design.search_space import MOST_POINTS, SearchSpace, ordered
+from study.design.study import (
+    SAMPLERS,
+    SPLIT,
+    Budget,
+    Confirm,
+    EarlyStopping,
+    Metric,
+    Parameter,
+    Rechecks,
+    Resources,
+    Search,
+    Study,
+)
+
+__all__ = [
+    "ALLOWED",
+    "MOST_POINTS",
+    "SAMPLERS",
+    "SPLIT",
+    "Arm",
+    "Budget",
+    "Confirm",
+    "EarlyStopping",
+    "Metric",
+    "Parameter",
+    "Rechecks",
+    "Resources",
+    "Search",
+    "SearchSpace",
+    "Study",
+    "arms_of",
+    "names_in",
+    "ordered",
+    "satisfied",
+    "timed",
+]

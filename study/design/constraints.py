@@ -1,4 +1,4 @@
-"""Does a configuration satisfy a declared constraint? Arithmetic and comparisons, never `eval`."""
+"""Constraints on configurations: arithmetic and comparisons over settings, never `eval`."""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from study.design.study import Parameter
-from study.workload import Settings, Workload
-from study.workload.settings import integral
+from study.workload import Settings, Workload, integral
 
 MOST_POINTS = 10_000
 _MOST_CHOICES = 1000  # combinations looked at to find out whether a dimension can count
@@ -135,7 +134,7 @@ class SearchSpace(Mapping[str, Parameter]):
         Returns:
             pairs of a dimension's name and a full configuration with that dimension at one end.
         """
-        base = self.draw(self._middle)
+        base = self.middle()
         found = []
         for name, parameter in self.items():
             for value in parameter.choices or [parameter.low, parameter.high]:
@@ -146,8 +145,11 @@ class SearchSpace(Mapping[str, Parameter]):
                 found.append((name, forced))
         return found
 
+    def middle(self) -> Settings:
+        """An ordinary configuration, so that a refusal with one end of a dimension is due to it."""
+        return self.draw(self._middle)
+
     def _middle(self, name: str, parameter: Parameter) -> Any:
-        """An ordinary value, so that a refusal at an end is due to the end."""
         if parameter.choices is not None:
             return parameter.choices[0]
         low, high = parameter.low, parameter.high

@@ -6,6 +6,7 @@ other.
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -18,12 +19,15 @@ from pydantic import (
     model_validator,
 )
 
+from study.design.seeds import derive
 from study.workload import Settings, Workload, load_object, load_workload
 
 SEARCH_SEED = 0  # of all search trials, unless the study names another
 
 Sampler = Literal["tpe", "random", "qmc", "gp", "nsga2", "grid"]
 SAMPLERS: tuple[str, ...] = get_args(Sampler)
+Varied = Literal["sampler", "training", "split"]  # what a replicate draws anew
+SPLIT = "split_seed"  # the setting that `vary: [split]` changes
 
 
 class _Model(BaseModel):
@@ -146,6 +150,9 @@ class Search(_Model):
     """The search phase: how each arm is tuned on the validation split."""
 
     trials_per_arm: Annotated[int, Field(ge=1)]
+    # Independent searches of each arm. One says nothing about methods, only about configurations.
+    replicates: Annotated[int, Field(ge=1)] = 1
+    vary: Annotated[list[Varied], Field(min_length=1)] = ["sampler", "training"]
     under: str | None = None  # condition; the first one if not given
     space: dict[str, Parameter]
     first: list[Settings] = []  # tried before anything is drawn
@@ -191,6 +198,13 @@ class Confirm(_Model):
 
     seeds: Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]]
     metrics: Annotated[list[str], Field(min_length=1)]
+    # Replicates after which claims are tested; the study ends where all of them are decided.
+    looks: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many seeds there are."""
+        return self.seeds if isinstance(self.seeds, int) else len(self.seeds)
 
     @property
     def seed_list(self) -> list[int]:
@@ -219,8 +233,9 @@ class Study(_Model):
     conditions: Annotated[dict[str, Settings], Field(min_length=1)] = {"default": {}}
     search: Search | None = None
     confirm: Confirm
+    scope: Literal["method", "configuration"] | None = None  # of the claims; None: see `about`
     claims: list[dict[str, Any]] = []
-    margin: Annotated[float, Field(gt=0, lt=1)] | None = None
+    margin: Annotated[float, Field(gt=0)] | None = None
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     pilot_sd: Annotated[float, Field(gt=0)] | None = None
     chance: Annotated[float, Field(ge=0, lt=1)] | None = None  # score of a run that diverged
@@ -229,6 +244,8 @@ class Study(_Model):
 
     _workload: Workload | None = PrivateAttr(None)
     _arms: Any = PrivateAttr(None)  # of `study.design.arms`
+    _number: int | None = PrivateAttr(None)
+    _sampler_seed: int | None = PrivateAttr(None)
 
     def bind(self, workload: Workload) -> Study:
         """This study, with its workload at hand."""
@@ -248,6 +265,66 @@ class Study(_Model):
             self._workload = found.extended(self.mentioned(), self.load_part)
         return self._workload
 
+    @property
+    def about(self) -> Literal["method", "configuration"]:
+        """What claims are about: methods where several searches were made, else configurations."""
+        several = self.search is not None and self.search.replicates > 1
+        return self.scope or ("method" if several else "configuration")
+
+    @property
+    def number(self) -> int | None:
+        """Which replicate this is, from 1; None for a study as a whole."""
+        return self._number
+
+    @property
+    def sampler_seed(self) -> int:
+        """Of the samplers; the trials' training seed is `search.seed`."""
+        assert self.search is not None
+        return self.search.seed if self._sampler_seed is None else self._sampler_seed
+
+    @functools.cached_property
+    def replicates(self) -> list[Study]:
+        """The independent parts of the study: one study for each replicate, or the study itself.
+
+        A replicate has its own search and confirmation seeds and, if `vary` says so, its own split,
+        all from a hash of the study's seed and its number: the same in every arm.
+        """
+        if self.search is None or self.search.replicates == 1:
+            return [self]
+        return [self._replicate(number) for number in range(1, self.search.replicates + 1)]
+
+    def _replicate(self, number: int) -> Study:
+        search, vary = self.search, self.search.vary
+        small = 2**31  # seeds that every library takes
+        trained = derive(search.seed, "training", number) % small
+        changes: dict[str, Any] = {
+            "search": search.model_copy(
+                update={"seed": trained if "training" in vary else search.seed}
+            ),
+            "confirm": self.confirm.model_copy(
+                update={
+                    "seeds": [
+                        derive(search.seed, "confirmation", number, i) % small
+                        for i in range(self.confirm.count)
+                    ]
+                }
+            ),
+        }
+        if "split" in vary:
+            split = derive(search.seed, "split", number) % small
+            changes["trial"] = self.trial | {SPLIT: split}
+        found = self.model_copy(update=changes)
+        found._workload, found._arms, found._number = self._workload, None, number
+        found.__dict__.pop("replicates", None)
+        drawn = derive(search.seed, "replicate", number) % small
+        found._sampler_seed = drawn if "sampler" in vary else search.seed
+        return found
+
+    @property
+    def all_seeds(self) -> list[int]:
+        """The confirmation's seeds of all replicates."""
+        return [seed for part in self.replicates for seed in part.confirm.seed_list]
+
     def load_part(self, name: str) -> Any:
         """What `module:name` stands for in this study; raises SettingsError."""
         return load_object(name, self.beside)
@@ -258,7 +335,8 @@ class Study(_Model):
         searched = [
             {name: choice} for name, p in space.items() if p.choices for choice in p.choices
         ]
-        return [self.trial, *self.arms.values(), *self.conditions.values(), *searched]
+        rooms = [{}, *self.arms.values(), *self.conditions.values(), *searched]
+        return [self.trial | settings for settings in rooms]
 
     def task(self, *, required: list[str]) -> dict[str, Any]:
         """The part of every job that says which function it calls and what that must report."""
@@ -303,7 +381,10 @@ class Study(_Model):
     def declared(self) -> dict[str, Any]:
         """The study as plain data, for `study.yaml` and its hash."""
         data = self.model_dump(mode="json", exclude_none=True)
-        data["confirm"]["seeds"] = self.confirm.seed_list
+        if self.search is None or self.search.replicates == 1:
+            data["confirm"]["seeds"] = self.confirm.seed_list
+        else:
+            data["scope"] = self.about
         for metric in data["metrics"].values():
             if not metric["unit"]:
                 del metric["unit"]

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.records.job import Job, Record, record_from
+from study.records import Job, Record, record_from
 
 RECORDS = "records.jsonl"
 

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from study.execution.protocols import Monitor, Source
-from study.records.job import Job, Record, record_from
-from study.records.ledger import Ending
+from study.records import Ending, Job, Record, record_from
 
 Work = Callable[..., None]  # as `run_job`
 STARTS = 4  # of a job whose worker is lost before any report
@@ -72,12 +71,12 @@ class Dispatcher:
         job, known = self._jobs[trial_id], self._records[trial_id]
         # A restarted worker reports the epochs before its checkpoint again.
         last = known[-1].epoch if known else -1
-        told = [record_from(data) for data in result["records"]]
-        new = [record for record in told if record.epoch > last]
-        if result["outcome"] == "finished" and told and not new:
+        sent = [record_from(data) for data in result["records"]]
+        new = [record for record in sent if record.epoch > last]
+        if result["outcome"] == "finished" and sent and not new:
             # With a budget of seconds a slower second worker may end before an epoch that the
-            # first one told: its last record, which alone has the final figures, prevails.
-            known[:] = [r for r in known if r.epoch < told[-1].epoch] + [told[-1]]
+            # first one sent: its last record, which alone has the final figures, counts.
+            known[:] = [r for r in known if r.epoch < sent[-1].epoch] + [sent[-1]]
         known += new
         # A job that has ended by itself is not stopped any more.
         stop = bool(new) and self._source.on_records(job, new) and not result["outcome"]

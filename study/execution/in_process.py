@@ -20,7 +20,7 @@ def execute_here(
 ) -> None:
     """As `execute`, one job after the other in this process and without Ray: for tests.
 
-    `gpus` is what jobs are told of their share; nobody sets it aside.
+    `gpus` is the share that jobs believe to have; nothing is reserved.
     """
     conductor = Dispatcher(source, monitors, threads=1, gpus=gpus)
     while (job := conductor.start("here")) is not None:

@@ -1,12 +1,11 @@
-"""Who decides what runs next? The contract between the phases and what executes their jobs."""
+"""The contract between the phases, which decide what runs next, and what executes their jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from study.records.job import Job, Record
-from study.records.ledger import Ending
+from study.records import Ending, Job, Record
 
 
 class Source(Protocol):

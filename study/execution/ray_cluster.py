@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import ray
 
-from study.design.study import Study
+from study.design import Study
 from study.environment import QUIET
 from study.errors import StudyError, first_line
 

@@ -59,7 +59,7 @@ def execute(
         folder: absolute; Tune writes its own files below `folder/ray`.
         session: a name that no earlier call used in this folder.
         retries: how often a job whose worker was lost is started again.
-        monitors: told about everything, never asked.
+        monitors: hear of everything and decide nothing.
         own_process: whether this process may be ended where Ray has died and a call hangs.
         work: what a worker does with a job, if not `study.execution.worker.run_job`.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import ray
 
-from study.design.study import Resources
+from study.design import Resources
 from study.environment import gpu_names
 from study.errors import StudyError
 from study.execution.ray_cluster import own_cores

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 EVERY_S = 5.0
 ERRORS = 3  # in a row; a single one may be a call that was lost, or a head that is busy
-PATIENCE_S = 10.0
+END_AFTER_S = 10.0
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def watching(
                 died.set()
                 if not ended.is_set():
                     _interrupt(waiting)
-                if not ended.wait(PATIENCE_S) and own_process:
+                if not ended.wait(END_AFTER_S) and own_process:
                     _end(otherwise)
                 return
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from study.errors import listing
 from study.execution.checkpoints import Checkpoint
-from study.records.job import Job, Record, job_from
+from study.records import Job, Record, job_from
 from study.workload import Diverged, ReportError, Run, Stopped, Workload, load_workload
 
 Report = Callable[[dict[str, Any]], None]

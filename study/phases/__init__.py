@@ -1,0 +1,15 @@
+"""The phases of a study: the search of each arm, and the confirmation of the winners."""
+
+import lazy_loader
+
+# Loaded when first asked for: a command that needs one name shall not wait for all libraries.
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "arm": ["REJECTED", "optuna_name"],
+        "confirmation": ["ConfirmSource", "confirmation_jobs", "same_training"],
+        "objectives": ["front", "judged"],
+        "replicates": ["ReplicatesSource"],
+        "search": ["SearchSource"],
+    },
+)

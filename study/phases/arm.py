@@ -9,18 +9,16 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from study.design.arms import arms_of
-from study.design.study import Parameter, Study
+from study.design import Parameter, Study, arms_of
+from study.design.seeds import derive
 from study.phases.objectives import direction, gain, judged
 from study.phases.pruners import DECLARED, pruner
 from study.phases.samplers import sampler
-from study.phases.seeds import derive
-from study.records.job import Record
-from study.records.ledger import Ending
+from study.records import Ending, Record
 from study.workload import Settings
 
 REJECTED = "rejected"  # user attribute of a draw that was not tried, with the reason
-PATIENCE = 3  # draws of the sampler that may be refused in a row
+MOST_REFUSED = 3  # draws of the sampler in a row
 MOST_DRAWS = 200
 
 _STATES = {
@@ -51,7 +49,7 @@ class ArmSearch:
         self.epochs = length[1] if length else 1  # without planned epochs nothing is stopped early
         self._space = self.arm.space
         self._optuna = optuna.create_study(
-            study_name=f"{study.name}/{name}",
+            study_name=optuna_name(study, name),
             storage=storage,
             directions=[direction(study, metric) for metric in self._search.metrics],
             load_if_exists=True,
@@ -89,7 +87,7 @@ class ArmSearch:
             if self._search.sampler == "grid":
                 if not self._next_on_grid(position):
                     return None
-            elif attempt >= PATIENCE and not self._help(position):
+            elif attempt >= MOST_REFUSED and not self._help(position):
                 return None
             trial = self._optuna.ask()
             reason = self._refused(self._draw(trial), trial.number)
@@ -107,7 +105,7 @@ class ArmSearch:
         tried = {_point(t.params) for t in self.started()}
         untried = [p for p in self._points if _point(p) not in tried]
         if untried:
-            choice = derive(self._search.seed, "untried", position) % len(untried)
+            choice = derive(self._study.sampler_seed, "untried", position) % len(untried)
             self._optuna.enqueue_trial(untried[choice])
         return bool(untried)
 
@@ -122,7 +120,7 @@ class ArmSearch:
 
     def _on_grid(self, declared: Settings) -> Settings | None:
         """The first point of the grid that has the declared values; none is against `require`."""
-        assert self._points is not None  # told otherwise by `study.spec.search_checks`
+        assert self._points is not None  # else refused by `study.spec.search_checks`
         at = _point(declared)
         return next((p for p in self._points if at <= _point(p)), None)
 
@@ -182,7 +180,7 @@ class ArmSearch:
     def _seed_sampler(self, position: int, name: str | None = None) -> None:
         self._optuna.sampler = sampler(
             name or self._search.sampler,
-            study_seed=self._search.seed,
+            study_seed=self._study.sampler_seed,
             position=position,
             trials=self._search.trials_per_arm,
             conditional=self._space.conditional,
@@ -210,6 +208,12 @@ class ArmSearch:
 
     def _frozen(self, trial: optuna.Trial) -> FrozenTrial:
         return trial.storage.get_trial(trial._trial_id)
+
+
+def optuna_name(study: Study, arm: str) -> str:
+    """The name of an arm's Optuna study in `search.db`."""
+    number = "" if study.number is None else f"/{study.number}"
+    return f"{study.name}/{arm}{number}"
 
 
 def _point(settings: Settings) -> frozenset[tuple[str, Any]]:

@@ -6,11 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from study.design.arms import arms_of
-from study.design.study import Study
+from study.design import Study, arms_of
 from study.errors import StudyError
-from study.records.job import Job, Record, work
-from study.records.ledger import Ending, Ledger
+from study.records import Ending, Job, Ledger, Record, work
 from study.workload import Settings, Workload
 
 
@@ -44,6 +42,7 @@ def _job(study: Study, arm: str, condition: str, seed: int, chosen: Settings, fo
         **study.task(required=study.confirm.metrics),
         drawn=dict(chosen),
         folder=str(folder),
+        replicate=study.number,
     )
 
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Literal
 
-from study.design.study import Study
-from study.records.ledger import Ending
+from study.design import Study
+from study.records import Ending
 
 Judged = tuple[float, ...]
 

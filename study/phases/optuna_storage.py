@@ -24,12 +24,12 @@ def open_storage(folder: Path) -> optuna.storages.RDBStorage:
     @event.listens_for(storage.engine, "handle_error")
     def tell(context: ExceptionContext) -> None:
         # Optuna calls them all invalid data in the commit.
-        told = str(context.original_exception)
-        if "disk is full" in told:
+        text = str(context.original_exception)
+        if "disk is full" in text:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file)) from None
-        if "readonly" in told or "unable to open" in told:
+        if "readonly" in text or "unable to open" in text:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(file)) from None
-        if "locked" in told:
+        if "locked" in text:
             raise Paused(
                 f"another process has kept {file} locked for {LOCK_TIMEOUT_S} s\n"
                 "  try: end that process, then the same command with --resume"

@@ -9,7 +9,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, MedianPruner, NopPruner, WilcoxonPruner
 from optuna.study import StudyDirection
 
-from study.design.study import EarlyStopping
+from study.design import EarlyStopping
 
 if TYPE_CHECKING:
     from optuna import Study as OptunaStudy

@@ -15,7 +15,7 @@ from optuna.samplers import (
     TPESampler,
 )
 
-from study.phases.seeds import derive
+from study.design.seeds import derive
 
 _MAKERS: dict[str, Callable[[int, int], BaseSampler]] = {
     "tpe": lambda seed, startup: TPESampler(seed=seed, n_startup_trials=startup, multivariate=True),

@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import optuna
+from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
-from study.design.arms import timed
-from study.design.study import Study
+from study.design import Study, timed
 from study.errors import Paused, last_line
 from study.phases.arm import ArmSearch
 from study.phases.optuna_storage import open_storage
-from study.records.job import Job, Record, work
-from study.records.ledger import Ending, Ledger
+from study.records import Ending, Job, Ledger, Record, key_start, work
 from study.workload import Settings
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -35,18 +34,27 @@ class SearchSource:
         folder: of the study; holds `search.db`.
         ledger: where endings are kept.
         slots: jobs that run at the same time.
+        storage: Optuna's, if it is open already.
     """
 
-    def __init__(self, study: Study, folder: Path, ledger: Ledger, *, slots: int) -> None:
+    def __init__(
+        self,
+        study: Study,
+        folder: Path,
+        ledger: Ledger,
+        *,
+        slots: int,
+        storage: BaseStorage | None = None,
+    ) -> None:
         assert study.search is not None
         self._study, self._search, self._ledger = study, study.search, ledger
         self._folder = folder
-        storage = open_storage(folder)
+        storage = storage or open_storage(folder)
         self._arms = {name: ArmSearch(study, name, storage) for name in study.arms}
         self._trials: dict[str, optuna.Trial] = {}  # running jobs, by key
         self._spent = {name: _Spent() for name in study.arms}
         known = set()
-        for ending in ledger.all("search"):
+        for ending in ledger.all("search", study.number):
             self._spent[ending.job.arm].add(ending)
             known.add(ending.job.key)
         self._exhausted: set[str] = set()
@@ -131,6 +139,11 @@ class SearchSource:
                 f"--set search.max_failures={2 * failed}"
             )
 
+    @property
+    def running(self) -> int:
+        """Trials that have been handed out and have not ended."""
+        return len(self._trials) + len(self._again)
+
     def planned(self) -> dict[str, int]:
         """Trials that each arm is to have."""
         return {name: arm.planned for name, arm in self._arms.items()}
@@ -179,7 +192,8 @@ class SearchSource:
         return max(0, self._arms[arm].planned - self._started[arm])
 
     def _running(self, arm: str) -> int:
-        return sum(key.startswith(f"search/{arm}/") for key in self._trials)
+        start = key_start("search", arm, self._study.number)
+        return sum(key.startswith(start) for key in self._trials)
 
     def _start(self, arm: ArmSearch, trial: optuna.Trial) -> Job:
         job = self._job(arm, trial.number, dict(trial.params))
@@ -203,6 +217,7 @@ class SearchSource:
             drawn=dict(drawn),
             decide_at=rungs if seed is None else (),
             folder=str(self._folder),
+            replicate=self._study.number,
         )
 
     def _orphans_of(self, arm: ArmSearch) -> list[Job]:

@@ -1,15 +1,14 @@
-"""What would this study do, what could it show, and how long would it take?"""
+"""The dry run: what a study would do, what it could show, and how long it would take."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from study.design.arms import arms_of, timed
-from study.design.study import EarlyStopping, Parameter, Study
+from study.design import EarlyStopping, Parameter, Study, arms_of, timed
 from study.planning.duration import time_lines
 from study.planning.identical import identical_lines
 from study.planning.power import power_lines
-from study.tracking.progress import duration
+from study.tracking import duration
 
 
 def plan_lines(
@@ -27,15 +26,26 @@ def plan_lines(
         yield f"note: {line}"
     yield from _budget_lines(study)
     yield from _search_lines(study)
-    seeds, cells = study.confirm.seed_list, len(study.arms) * len(study.conditions)
-    yield (
-        f"confirmation: {len(study.arms)} arms × {len(study.conditions)} conditions × "
-        f"{len(seeds)} seeds = {cells * len(seeds)} runs, seeds {_span(seeds)}"
-    )
+    yield _confirmation_line(study)
     for name, settings in study.conditions.items():
         yield f"  {name}: {_settings(settings) or 'as in trial'}"
     yield from power_lines(study, pilot or {})
     yield from time_lines(study, slots)
+
+
+def _confirmation_line(study: Study) -> str:
+    cells, parts = len(study.arms) * len(study.conditions), study.replicates
+    size = f"{len(study.arms)} arms × {len(study.conditions)} conditions"
+    if len(parts) == 1:
+        seeds = study.confirm.seed_list
+        runs = cells * len(seeds)
+        return f"confirmation: {size} × {len(seeds)} seeds = {runs} runs, seeds {_span(seeds)}"
+    count = study.confirm.count
+    runs = cells * count * len(parts)
+    return (
+        f"confirmation: {len(parts)} replicates × {size} × {count} "
+        f"seed{'s' * (count > 1)} of each = {runs} runs"
+    )
 
 
 def _budget_lines(study: Study) -> Iterator[str]:
@@ -74,10 +84,14 @@ def _search_lines(study: Study) -> Iterator[str]:
             yield f"  {arm}: {_settings(settings)}"
         return
     stopping, metrics = _stopping(search.pruned), ", ".join(search.metrics)
+    several = search.replicates > 1
+    times = f"{search.replicates} independent searches × " * several
     yield (
-        f"search: {len(study.arms)} arms × {search.trials_per_arm} trials on {metrics} "
+        f"search: {times}{len(study.arms)} arms × {search.trials_per_arm} trials on {metrics} "
         f"under {study.tuned_under}, seed {search.seed}, {stopping}"
     )
+    if several:
+        yield f"  each draws anew: {', '.join(search.vary)}; claims are about the {study.about}"
     if search.pruned:
         yield f"  {_rungs(study, search.pruned)}"
     arms = arms_of(study)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from study.design.arms import arms_of
-from study.design.study import EarlyStopping, Study
+from study.design import EarlyStopping, Study, arms_of
 from study.errors import first_line
-from study.tracking.progress import duration
+from study.tracking import duration
 
 
 def time_lines(study: Study, slots: int) -> Iterator[str]:
@@ -31,14 +30,14 @@ def time_lines(study: Study, slots: int) -> Iterator[str]:
 
 def _total_seconds(study: Study) -> float:
     """Device-seconds of all trainings."""
-    seconds, seeds = 0.0, len(study.confirm.seed_list)
+    seconds, seeds = 0.0, len(study.all_seeds)
     for arm in arms_of(study).values():
         for condition in study.conditions:
             seconds += seeds * study.trains.seconds(arm.settings[condition])
         if study.search:
             length = arm.length(study.tuned_under)
             share = _share_trained(study.search.pruned, length[1] if length else 1)
-            trials = study.search.trials_per_arm * share
+            trials = study.search.replicates * study.search.trials_per_arm * share
             seconds += trials * study.trains.seconds(arm.fixed)
     return seconds
 

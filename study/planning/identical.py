@@ -9,8 +9,7 @@ import json
 from collections.abc import Hashable, Iterator, Mapping
 
 from analysis.inputs.plan import read_plan
-from study.design.arms import Arm, arms_of
-from study.design.study import Study
+from study.design import Arm, Study, arms_of
 
 
 def identical_lines(study: Study) -> Iterator[str]:
@@ -42,7 +41,7 @@ def _of_arm(arm: Arm) -> str:
 
 def _effective(arm: Arm, condition: str) -> dict[str, object]:
     """The settings that a training starts from, without those that have no effect in it."""
-    drawn = arm.space.draw(lambda _, p: p.choices[0] if p.choices else p.low)
+    drawn = arm.space.middle()
     found = arm.workload.complete(drawn | arm.settings[condition])
     if any(p.choices and isinstance(p.choices[0], str) for p in arm.space.values()):
         return found

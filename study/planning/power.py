@@ -14,10 +14,8 @@ from analysis.statistics.power import (
     seeds_needed_for_family,
     smallest_p,
 )
-from study.design.study import Study
-from study.storage.folder import Folder
-from study.storage.object_store import is_address
-from study.storage.remote_study import fetch_report
+from study.design import Study
+from study.storage import Folder, fetch_report, is_address
 
 
 def power_lines(study: Study, pilot: Mapping[str, float]) -> Iterator[str]:

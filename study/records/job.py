@@ -55,11 +55,12 @@ class Job:
     @property
     def key(self) -> str:
         """Its name within the study, also its path in the study's folder."""
+        start = key_start(self.phase, self.arm, self.replicate)
         if self.phase == "search":
-            return f"search/{self.arm}/{self.number:04d}"
+            return f"{start}{self.number:04d}"
         if self.phase == "recheck":
-            return f"recheck/{self.arm}/{self.number:04d}/{self.seed:04d}"
-        return f"confirm/{self.arm}/{self.condition}/{self.seed:04d}"
+            return f"{start}{self.number:04d}/{self.seed:04d}"
+        return f"{start}{self.condition}/{self.seed:04d}"
 
     @property
     def checkpoint(self) -> str:
@@ -79,6 +80,12 @@ class Job:
     def plain(self) -> dict[str, Any]:
         """As JSON data."""
         return asdict(self)
+
+
+def key_start(phase: str, arm: str, replicate: int | None) -> str:
+    """What the keys of an arm's jobs in a phase begin with."""
+    number = "" if replicate is None else f"{replicate:03d}/"
+    return f"{phase}/{number}{arm}/"
 
 
 @dataclass(frozen=True)

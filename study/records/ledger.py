@@ -73,11 +73,11 @@ class Ledger:
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 
-    def all(self, phase: str) -> Iterator[Ending]:
-        """The endings of a phase, by key."""
+    def all(self, phase: str, replicate: int | None = None) -> Iterator[Ending]:
+        """The endings of a phase, by key; only those of one replicate, if given."""
         for file in sorted((self._folder / phase).rglob("*.json")):
             ending = self.read(str(file.relative_to(self._folder).with_suffix("")))
-            if ending:
+            if ending and (replicate is None or ending.job.replicate == replicate):
                 yield ending
 
     def _file(self, key: str) -> Path:

@@ -10,10 +10,12 @@ from study.records.job import Job
 from study.records.ledger import Ending
 
 RUN_COLUMNS = (
-    "phase", "arm", "condition", "seed", "trial", "status", "epochs", "planned_epochs", "seconds",
-    "value", "test_reads", "config", "mlflow_run_id", "failure",
+    "phase", "arm", "condition", "replicate", "seed", "trial", "status", "epochs",
+    "planned_epochs", "seconds", "value", "test_reads", "config", "mlflow_run_id", "failure",
 )  # fmt: skip
-RESULT_COLUMNS = ("arm", "condition", "seed", "epoch", "metric", "value", "correct", "total")
+RESULT_COLUMNS = (
+    "arm", "condition", "replicate", "seed", "epoch", "metric", "value", "correct", "total",
+)  # fmt: skip
 # Wall-clock time differs from run to run; results.csv holds only what a seed determines.
 _NOT_RESULTS = frozenset({"seconds"})
 
@@ -25,7 +27,8 @@ def result_rows(endings: Iterable[Ending]) -> Iterator[tuple[Any, ...]]:
     went.
     """
     for ending in endings:
-        at = (ending.job.arm, ending.job.condition, ending.job.seed)
+        job = ending.job
+        at = (job.arm, job.condition, _or_empty(job.replicate), job.seed)
         for record in ending.records:
             for metric, value in sorted(record.metrics.items()):
                 if metric in _NOT_RESULTS:
@@ -41,11 +44,11 @@ def run_row(
     """One row of runs.csv for a job that is planned, running or ended."""
     value = ending.last(metric) if ending else None
     return (
-        job.phase, job.arm, job.condition, job.seed,
-        "" if job.number is None else job.number,
+        job.phase, job.arm, job.condition, _or_empty(job.replicate), job.seed,
+        _or_empty(job.number),
         ending.outcome if ending else status,
         ending.epochs if ending else 0,
-        "" if job.planned_epochs is None else job.planned_epochs,
+        _or_empty(job.planned_epochs),
         f"{ending.seconds:.3f}" if ending else 0,
         "" if value is None else repr(value),
         ending.test_reads if ending else 0,
@@ -53,3 +56,7 @@ def run_row(
         run_ids.get(job.key, ""),
         ending.failure if ending else "",
     )  # fmt: skip
+
+
+def _or_empty(value: int | None) -> int | str:
+    return "" if value is None else value

@@ -20,10 +20,8 @@ from optuna.distributions import (
 )
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-from study.design.arms import arms_of
-from study.design.search_space import SearchSpace
-from study.design.study import Study
-from study.records.ledger import Ending, Ledger
+from study.design import SearchSpace, Study, arms_of
+from study.records import Ending, Ledger
 from study.workload import Settings
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis.wording import one_line_verdicts
-from study.errors import StudyError
-from study.records.ledger import Ledger
-from study.storage.folder import Folder, state_of
+from study.errors import StudyError, first_line
+from study.records import Ledger
+from study.storage import Folder, state_of
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def overview_of(path: Path) -> Overview:
         )
         question, runs, fault = study.question, dict(outcomes), ""
     except StudyError as error:
-        question, runs, fault = "", {}, str(error).splitlines()[0]
+        question, runs, fault = "", {}, first_line(error)
     verdicts, sentences = _answers(folder.report / "report.json")
     return Overview(
         name=path.name,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from study.environment import gpu_names
-from study.storage.folder import Folder
+from study.storage import Folder
 
 PACKAGES = ("torch", "torchvision", "ray", "optuna", "mlflow", "numpy", "scipy", "statsmodels")
 
@@ -49,7 +49,7 @@ def _processor() -> str:
 
 def provenance_of(folder: Folder) -> dict[str, Any]:
     sessions = [entry for entry in folder.session_log() if {"at", "command"} <= entry.keys()]
-    planned = set(folder.load().confirm.seed_list)
+    planned = set(folder.load().all_seeds)
     # A look counts against the verdicts if the plan has grown since: at the planned number of
     # seeds, reading the report any number of times changes nothing.
     looks = {
@@ -78,7 +78,7 @@ def _test_reads(folder: Folder) -> str:
     try:
         with folder.runs_csv.open(newline="") as file:
             rows = [(row["phase"], int(row["test_reads"])) for row in csv.DictReader(file)]
-    except (OSError, ValueError, KeyError, TypeError, csv.Error):  # damage is told elsewhere
+    except (OSError, ValueError, KeyError, TypeError, csv.Error):  # damage is reported elsewhere
         return "not known"
     confirming = [reads for phase, reads in rows if phase == "confirm"]
     searching = sum(reads for phase, reads in rows if phase != "confirm")

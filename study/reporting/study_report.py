@@ -9,10 +9,10 @@ from typing import Any
 from analysis.errors import TableError
 from analysis.report import write_report
 from study.errors import StudyError
-from study.records.ledger import Ledger
+from study.records import Ledger
 from study.reporting.importance import importances
 from study.reporting.provenance import provenance_of
-from study.storage.folder import Folder
+from study.storage import Folder
 
 
 def report_on(folder: Folder, *, out: Path | None = None) -> dict[str, Any]:

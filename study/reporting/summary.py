@@ -10,12 +10,10 @@ from typing import Any
 from rich.console import Console
 
 from study.errors import DONE, FAILED, last_line
-from study.records.ledger import Ledger
+from study.records import Ledger
 from study.reporting.tables import PARETO
-from study.storage.folder import Folder
-from study.storage.object_store import is_address
-from study.tracking.mlflow_address import browse_command
-from study.tracking.mlflow_tracker import Tracker
+from study.storage import Folder, is_address
+from study.tracking import Tracker, browse_command
 
 
 def close_study(folder: Folder, tracker: Tracker, console: Console, *, storage: str) -> int:
@@ -39,7 +37,8 @@ def close_study(folder: Folder, tracker: Tracker, console: Console, *, storage: 
         for ending in Ledger(folder.path).all(phase)
     ]
     failed = [ending for ending in endings if ending.outcome == "failed"]
-    missing = [arm for arm, won in (folder.winners() or {}).items() if won is None]
+    frozen = folder.frozen(folder.load())
+    missing = [arm for _, winners in frozen for arm, won in winners.items() if won is None]
     if failed:
         first = failed[0]
         cause = last_line(first.failure)

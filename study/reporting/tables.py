@@ -3,51 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from study.design.study import Search, Study
-from study.phases.confirmation import confirmation_jobs
-from study.phases.objectives import front
-from study.records.files import write_table
-from study.records.job import Job
-from study.records.ledger import Ending, Ledger
-from study.records.rows import RESULT_COLUMNS, RUN_COLUMNS, result_rows, run_row
-from study.storage.folder import Folder
+from study.design import Search, Study
+from study.phases import confirmation_jobs, front
+from study.records import (
+    RESULT_COLUMNS,
+    RUN_COLUMNS,
+    Ending,
+    Job,
+    Ledger,
+    result_rows,
+    run_row,
+    write_table,
+)
+from study.storage import Folder
 from study.workload import Settings
 
-PARETO, PARETO_COLUMNS = "pareto.csv", ("arm", "trial", "winner")
+PARETO, PARETO_COLUMNS = "pareto.csv", ("arm", "replicate", "trial", "winner")
 
-Winners = Mapping[str, Settings | None]
+Frozen = Sequence[tuple[Study, Mapping[str, Settings | None]]]  # of `Folder.frozen`
 
 
-def write_tables(
-    folder: Folder, study: Study, winners: Winners, run_ids: Mapping[str, str]
-) -> None:
-    """Write both tables of a study's folder, whole.
+def write_tables(folder: Folder, study: Study, run_ids: Mapping[str, str]) -> None:
+    """Write the tables of a study's folder, whole.
 
     Args:
         folder: of the study.
         study: the study.
-        winners: of the search; arms without one have no confirmation runs.
         run_ids: MLflow run ids by job key.
     """
-    write_table(folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, winners, run_ids))
+    frozen = folder.frozen(study)
+    write_table(folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, frozen, run_ids))
     if study.search and len(study.search.metrics) > 1:
-        columns, rows = pareto_columns(study.search), pareto_rows(folder, study, winners)
+        columns, rows = pareto_columns(study.search), pareto_rows(folder, study, frozen)
         write_table(folder.path / PARETO, columns, rows)
-    endings = [ending for _, ending in confirmations(folder, study, winners) if ending]
+    endings = [ending for _, ending in confirmations(folder, frozen) if ending]
     write_table(folder.results_csv, RESULT_COLUMNS, result_rows(endings))
 
 
 def run_rows(
-    folder: Folder, study: Study, winners: Winners, run_ids: Mapping[str, str]
+    folder: Folder, study: Study, frozen: Frozen, run_ids: Mapping[str, str]
 ) -> list[tuple[Any, ...]]:
     """The rows of runs.csv: trials, rechecks, then the planned runs of the confirmation."""
     metric = study.shown_metric
     ledger = Ledger(folder.path)
     searched = [(e.job, e) for phase in ("search", "recheck") for e in ledger.all(phase)]
-    jobs = [*searched, *confirmations(folder, study, winners)]
+    jobs = [*searched, *confirmations(folder, frozen)]
     return [run_row(job, "planned", ending, metric, run_ids) for job, ending in jobs]
 
 
@@ -56,24 +59,27 @@ def pareto_columns(search: Search) -> tuple[str, ...]:
     return (*PARETO_COLUMNS, *search.metrics, "config")
 
 
-def pareto_rows(folder: Folder, study: Study, winners: Winners) -> list[tuple[Any, ...]]:
+def pareto_rows(folder: Folder, study: Study, frozen: Frozen) -> list[tuple[Any, ...]]:
     """The rows of pareto.csv: of each arm the trials that no other one of it dominates."""
     assert study.search is not None
-    endings = list(Ledger(folder.path).all("search"))
+    ledger = Ledger(folder.path)
     return [
         (
-            arm, ending.job.number, str(ending.job.drawn == winners.get(arm)).lower(),
+            arm, "" if part.number is None else part.number, ending.job.number,
+            str(ending.job.drawn == winners.get(arm)).lower(),
             *map(repr, values), json.dumps(ending.job.config, sort_keys=True),
         )
+        for part, winners in frozen
+        for endings in [list(ledger.all("search", part.number))]
         for arm in study.arms
         for ending, values in front((e for e in endings if e.job.arm == arm), study)
     ]  # fmt: skip
 
 
-def confirmations(
-    folder: Folder, study: Study, winners: Winners
-) -> list[tuple[Job, Ending | None]]:
+def confirmations(folder: Folder, frozen: Frozen) -> list[tuple[Job, Ending | None]]:
     """The planned runs of the confirmation, each with its ending if it has ended."""
     ledger = Ledger(folder.path)
-    jobs = confirmation_jobs(study, winners, folder.path)
+    jobs = [
+        job for part, winners in frozen for job in confirmation_jobs(part, winners, folder.path)
+    ]
     return [(job, ledger.read(job.key)) for job in jobs]

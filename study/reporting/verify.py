@@ -17,26 +17,23 @@ from sqlalchemy.exc import SQLAlchemyError
 from analysis.errors import TableError
 from analysis.report import analyse
 from analysis.report_json import differences
-from study.design.study import Study
-from study.errors import StudyError
-from study.phases.arm import REJECTED
-from study.phases.confirmation import same_training
-from study.phases.objectives import judged
-from study.records.ledger import Ending, Ledger
-from study.records.rows import RESULT_COLUMNS, RUN_COLUMNS, result_rows
+from study.design import Study
+from study.errors import StudyError, first_line
+from study.phases import REJECTED, judged, optuna_name, same_training
+from study.records import RESULT_COLUMNS, RUN_COLUMNS, Ending, Ledger, key_start, result_rows
 from study.reporting.importance import importances
 from study.reporting.tables import (
     PARETO,
-    Winners,
+    Frozen,
     confirmations,
     pareto_columns,
     pareto_rows,
     run_rows,
 )
-from study.storage.folder import Folder
+from study.storage import Folder
 
 
-def verify(folder: Folder, provenance: dict[str, Any]) -> list[str]:
+def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
     """Compute everything again from the files of the single runs, and say what differs.
 
     Checks the design's and the winners' hashes, the records of the trials against Optuna's storage
@@ -55,8 +52,8 @@ def verify(folder: Folder, provenance: dict[str, Any]) -> list[str]:
         raise StudyError(f"{folder.path} has no report yet\n  try: python -m study.report NAME")
     study = folder.load()
     found = list(_hashes(folder))
-    winners = folder.winners() if study.search else {arm: {} for arm in study.arms}
-    if winners is None:
+    frozen = folder.frozen(study)
+    if not any(winners for _, winners in frozen):
         raise StudyError(
             f"{folder.winners_json} is missing: what was to be confirmed is not known\n"
             "  try: restore it, or let the study.run command with --resume choose again"
@@ -71,13 +68,11 @@ def verify(folder: Folder, provenance: dict[str, Any]) -> list[str]:
             f"{folder.path} lacks results.csv or runs.csv\n"
             "  try: the study.run command with --resume, which writes them again"
         )
-    endings = [e for _, e in confirmations(folder, study, winners or {}) if e]
+    endings = [e for _, e in confirmations(folder, frozen) if e]
     found += _different_rows(folder.results_csv, RESULT_COLUMNS, result_rows(endings))
-    found += _different_rows(
-        folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, winners or {}, {})
-    )
-    found += _other_configs(folder, study, winners or {})
-    found += _pareto(folder, study, winners or {})
+    found += _different_rows(folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, frozen, {}))
+    found += _other_configs(folder, study, frozen)
+    found += _pareto(folder, study, frozen)
     found += _search(folder, study)
     try:
         report = json.loads(file.read_text())
@@ -92,7 +87,7 @@ def verify(folder: Folder, provenance: dict[str, Any]) -> list[str]:
             importance=importances(study, Ledger(folder.path)),
         )
     except TableError as error:
-        return [*found, f"report.json: cannot be computed again: {str(error).splitlines()[0]}"]
+        return [*found, f"report.json: cannot be computed again: {first_line(error)}"]
     return found + [f"report.json: {line}" for line in differences(report, again)]
 
 
@@ -101,15 +96,15 @@ def _hashes(folder: Folder) -> Iterator[str]:
         yield "study.yaml: the design differs from the one that its hash was taken of"
 
 
-def _other_configs(folder: Folder, study: Study, winners: Winners) -> Iterator[str]:
-    for job, ending in confirmations(folder, study, winners):
+def _other_configs(folder: Folder, study: Study, frozen: Frozen) -> Iterator[str]:
+    for job, ending in confirmations(folder, frozen):
         if ending and not same_training(ending.job, job, study.trains):
             yield f"{job.key}: was run with other settings than the winner's"
 
 
-def _pareto(folder: Folder, study: Study, winners: Winners) -> Iterator[str]:
+def _pareto(folder: Folder, study: Study, frozen: Frozen) -> Iterator[str]:
     if study.search and len(study.search.metrics) > 1:
-        rows = pareto_rows(folder, study, winners)
+        rows = pareto_rows(folder, study, frozen)
         yield from _different_rows(folder.path / PARETO, pareto_columns(study.search), rows)
 
 
@@ -119,16 +114,24 @@ def _search(folder: Folder, study: Study) -> Iterator[str]:
         return
     file = folder.path / "search.db"
     if not file.exists():
-        yield "search.db: is missing, so that it cannot be told whether trials are"
+        yield "search.db: is missing, so that trials cannot be checked"
         return
-    records = {(e.job.arm, e.job.number): e for e in Ledger(folder.path).all("search")}
+    records = {
+        (key_start("search", e.job.arm, e.job.replicate), e.job.number): e
+        for e in Ledger(folder.path).all("search")
+    }
     try:
-        trials = {(arm, t.number): t for arm in study.arms for t in _trials(file, study, arm)}
+        trials = {
+            (key_start("search", arm, part.number), trial.number): trial
+            for part in study.replicates
+            for arm in study.arms
+            for trial in _trials(file, part, arm)
+        }
     except (SQLAlchemyError, StorageInternalError):
         yield "search.db: is damaged"
         return
-    for arm, number in sorted(trials.keys() | records.keys()):
-        key, at = f"search/{arm}/{number:04d}", (arm, number)
+    for start, number in sorted(trials.keys() | records.keys()):
+        key, at = f"{start}{number:04d}", (start, number)
         if at not in records:
             yield f"{key}: search.db has this trial, and its record is gone or damaged"
         elif at not in trials:
@@ -142,7 +145,7 @@ def _trials(file: Path, study: Study, arm: str) -> list[FrozenTrial]:
     place = quote(str(file))
     storage = optuna.storages.RDBStorage(f"sqlite:///file:{place}?mode=ro&uri=true")
     try:
-        known = optuna.load_study(study_name=f"{study.name}/{arm}", storage=storage)
+        known = optuna.load_study(study_name=optuna_name(study, arm), storage=storage)
     except KeyError:
         return []
     trials = known.get_trials(deepcopy=False)
@@ -164,7 +167,7 @@ def _other_trial(key: str, trial: FrozenTrial, ending: Ending, study: Study) -> 
     timed = study.trains.timed(ending.job.config) and ending.outcome == "finished"
     for epoch, value in trial.intermediate_values.items():
         if timed and epoch >= ending.epochs:
-            continue  # told by a worker that was lost; the one that took over ended before
+            continue  # reported by a worker that was lost; the one that took over ended before
         if logged.get(epoch) != value:
             was = logged.get(epoch)
             yield f"{key}: {metric} at epoch {epoch} is {was}, but {value} in search.db"

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from study.design.study import (
+from study.design import (
     Budget,
     Confirm,
     EarlyStopping,
@@ -21,7 +21,7 @@ from study.design.study import (
 )
 from study.errors import Fault, Path, SpecError, dotted, listing, nearest
 from study.spec import yaml_document
-from study.workload.settings import allowed
+from study.workload import allowed
 
 # Names become folders, MLflow runs and labels in figures.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+=-]{0,79}")

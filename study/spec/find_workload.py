@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
-from study.design.study import Study
+from study.design import Study
 from study.errors import Fault, Path
 from study.workload import (
     FunctionWorkload,

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from study.design.study import Study
-from study.errors import Fault, StudyError, listing
+from study.design import Study
+from study.errors import Fault, StudyError, first_line, listing
 from study.spec import settings_checks, study_checks, yaml_document
 from study.spec.build import build, keys_at, kind_of, name_faults, spec_error
 from study.spec.find_workload import find_workload
@@ -89,7 +89,7 @@ def _read(file: FilePath) -> yaml_document.Document:
             "  try: look at the indentation, quotes and colons of this line and the one before"
         ) from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        reason = getattr(error, "strerror", None) or first_line(error)
         here = sorted(str(found) for found in FilePath("search_spaces").glob("*.yaml"))
         raise StudyError(
             f"{file}: cannot be read as a study: {reason}\n"

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Iterator
 
-from study.design.arms import Arm, arms_of, timed
-from study.design.constraints import ALLOWED, names_in, satisfied
-from study.design.search_space import MOST_POINTS, ordered
-from study.design.study import SAMPLERS, Parameter, Search, Study
+from study.design import (
+    ALLOWED,
+    MOST_POINTS,
+    SAMPLERS,
+    SPLIT,
+    Arm,
+    Parameter,
+    Search,
+    Study,
+    arms_of,
+    names_in,
+    ordered,
+    satisfied,
+    timed,
+)
 from study.errors import Fault, Path, listing, nearest
 from study.workload import Settings
 
@@ -22,7 +34,13 @@ def search_faults(study: Study, *, data: bool = True) -> list[Fault]:
     unknown = list(_unknown_condition(study, search))
     if unknown:
         return unknown
-    faults = [*_when_faults(study, search), *_first_faults(search), *_metric_faults(study, search)]
+    faults = [
+        *_when_faults(study, search),
+        *_first_faults(search),
+        *_metric_faults(study, search),
+        *_replicate_faults(study, search),
+        *_look_faults(study, search),
+    ]
     circle = list(_circle(search))
     if circle:
         return faults + circle
@@ -129,6 +147,59 @@ def _metric_faults(study: Study, search: Search) -> Iterator[Fault]:
             "them may be ahead by another, and Optuna cannot stop it",
             f"early_stopping: none, or one metric: {first}",
             "early_stopping: none",
+        )
+
+
+def _replicate_faults(study: Study, search: Search) -> Iterator[Fault]:
+    """Replicates that could not be independent, or vary what the workload does not have."""
+    if "split" in search.vary and SPLIT not in study.trains.hints:
+        yield Fault(
+            ("search", "vary"),
+            f"search.vary has split, but {study.workload} has no setting `{SPLIT}`",
+            "sampler, training",
+            "vary: [sampler, training]",
+        )
+    if search.replicates == 1:
+        return
+    if "sampler" not in search.vary and "training" not in search.vary:
+        yield Fault(
+            ("search", "vary"),
+            "search.vary leaves sampler and training the same: replicates would be repetitions",
+            "sampler, training or both, and split",
+            "vary: [sampler, training]",
+        )
+    if not isinstance(study.confirm.seeds, int):
+        yield Fault(
+            ("confirm", "seeds"),
+            f"confirm.seeds is a list, but each of the {search.replicates} replicates has seeds of "
+            "its own",
+            "a number of seeds per replicate, 1 or 2",
+            f"seeds: {min(2, study.confirm.count or 1)}",
+        )
+    if search.rechecks:
+        shared = sorted(
+            set(search.rechecks.seeds) & {part.search.seed for part in study.replicates}
+        )
+        if shared:
+            message = f"search.rechecks.seeds contains {shared[0]}, a seed of the search"
+            yield Fault(("search", "rechecks", "seeds"), message, "other seeds: that one is known")
+
+
+def _look_faults(study: Study, search: Search) -> Iterator[Fault]:
+    """Looks that are out of order, or that the replicates never reach."""
+    looks, path = study.confirm.looks, ("confirm", "looks")
+    if looks is None:
+        return
+    if any(later <= earlier for earlier, later in itertools.pairwise(looks)):
+        yield Fault(
+            path, f"confirm.looks is {looks}, which does not increase", "such as [8, 12, 16]"
+        )
+    elif search.replicates == 1 or looks[-1] != search.replicates:
+        yield Fault(
+            path,
+            f"confirm.looks ends at {looks[-1]}, but there are {search.replicates} replicates",
+            "looks in replicates, the last of them at the end",
+            f"search: {{replicates: {looks[-1]}}}",
         )
 
 

@@ -10,8 +10,7 @@ from typing import Any
 from analysis.inputs.claim_checks import check_claims
 from analysis.inputs.metric import Metric, parse_metric
 from analysis.inputs.plan import read_plan
-from study.design.arms import Arm, arms_of
-from study.design.study import Study
+from study.design import Arm, Study, arms_of
 from study.errors import Fault, Path, listing, nearest
 from study.spec.find_workload import fault_of
 from study.spec.search_checks import search_faults
@@ -30,6 +29,7 @@ def study_faults(study: Study, *, data: bool) -> list[Fault]:
     if faults:
         return faults  # what follows would repeat them in other words
     faults += search_faults(study, data=data)
+    faults += _scope_faults(study)
     faults += _seed_faults(study)
     faults += _gpu_faults(study)
     faults += [Fault(*fault) for fault in check_claims(study.declared())]
@@ -116,7 +116,21 @@ def _after_the_end(study: Study, i: int, metric: Metric, *, data: bool) -> Itera
             return
 
 
+def _scope_faults(study: Study) -> Iterator[Fault]:
+    """A scope that the design cannot have."""
+    if study.scope == "method" and study.search is None:
+        yield Fault(
+            ("scope",),
+            "scope is method, but there is no search: nothing is tuned, so that claims are about "
+            "the configurations as they are written",
+            "configuration; or a search with replicates",
+            "scope: configuration",
+        )
+
+
 def _seed_faults(study: Study) -> Iterator[Fault]:
+    if len(study.replicates) > 1:
+        return  # each has seeds of its own
     seeds = study.confirm.seed_list
     doubled = sorted(seed for seed, times in Counter(seeds).items() if times > 1)
     if doubled:
@@ -167,8 +181,7 @@ def _config_faults(study: Study) -> Iterator[Fault]:
         usable = True
         for condition, settings in arm.settings.items():
             # What is searched may be required of the function, and is drawn.
-            drawn = arm.space.draw(lambda _, p: p.choices[0] if p.choices else p.low)
-            error = _refused(study, drawn | settings)
+            error = _refused(study, arm.space.middle() | settings)
             if error:
                 usable = usable and condition != study.tuned_under
                 yield _config_fault(study, arm, condition, error)

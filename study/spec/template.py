@@ -10,10 +10,10 @@ from typing import Annotated, Any, get_args, get_origin
 import yaml
 
 from analysis.inputs.claim_checks import KEYS
-from study.design.study import Study
+from study.design import Study
 from study.errors import StudyError
-from study.workload import FunctionWorkload, SettingsError, load_workload
-from study.workload.settings import choices_of, wrong
+from study.workload import FunctionWorkload, SettingsError, choices_of, load_workload
+from study.workload.settings import wrong
 
 _CONTRASTIVE = """\
 name: {name}

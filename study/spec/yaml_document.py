@@ -137,7 +137,7 @@ def scalar(text: str) -> Any:
 
 def _construct(loader: Loader, node: yaml.Node, path: Path, document: Document) -> Any:
     document.places[path] = f"{document.name}:{node.start_mark.line + 1}"
-    if len(path) > _DEEPEST:  # an alias inside its own anchor would go on for ever
+    if len(path) > _DEEPEST:  # an alias inside its own anchor would never end
         raise yaml.MarkedYAMLError(None, None, "nested too deeply", node.start_mark)
     if isinstance(node, yaml.MappingNode):
         seen: set[Any] = set()

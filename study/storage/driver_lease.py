@@ -1,4 +1,4 @@
-"""Is another machine at work on the study in this store?
+"""The lease of a driver on a study in a store, which keeps two machines from running it.
 
 A store has no locks. So a driver leaves a sign of life there, `driver.json`, and one that finds the
 sign of another waits to see whether it changes. That keeps people from starting a study twice; it

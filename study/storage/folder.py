@@ -14,9 +14,9 @@ import yaml
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from study.design.study import Study
+from study.design import Study
 from study.errors import StudyError, dotted
-from study.records.files import digest, write_whole
+from study.records import digest, write_whole
 
 # What may change when a study is resumed: it neither alters a verdict's meaning nor any past run.
 _FREE = ("resources", "beside")
@@ -50,7 +50,7 @@ class Folder:
             )
 
     def open(self, study: Study, *, command: str, storage: str) -> str:
-        """Write the design of a new study, or check that an old one may go on; the study's id.
+        """Write the design of a new study, or check that an old one may continue; the study's id.
 
         Call it under `locked`: another command may be running this study.
 
@@ -71,8 +71,8 @@ class Folder:
             raise StudyError(
                 f"{storage}/{study.name} was started with another design; nothing was changed\n"
                 + "".join(f"  {difference}\n" for difference in differences)
-                + "  allowed: more confirm.seeds, more search.trials_per_arm before the "
-                "confirmation has begun, other resources\n"
+                + "  allowed: more confirm.seeds, more search.replicates (from two on), more "
+                "search.trials_per_arm before the confirmation has begun, other resources\n"
                 f"  try: {command} --name {self._free_name()}"
             )
         self._write(study, identity=self.identity())
@@ -117,8 +117,21 @@ class Folder:
                 "  try: restore the file, or start the study again with --name"
             ) from None
 
-    def winners(self) -> dict[str, Any] | None:
-        """The settings frozen at the end of the search, if it has ended."""
+    def winners(self, replicate: int | None = None) -> dict[str, Any] | None:
+        """The settings frozen at the end of the search, or of a replicate's, if it has ended."""
+        frozen = self._frozen()
+        return frozen if replicate is None else (frozen or {}).get(str(replicate))
+
+    def frozen(self, study: Study) -> list[tuple[Study, dict[str, Any]]]:
+        """The study, or each of its replicates, with its winners: arm by arm, or none yet.
+
+        Without a search an arm is confirmed as it stands.
+        """
+        if study.search is None:
+            return [(study, {arm: {} for arm in study.arms})]
+        return [(part, self.winners(part.number) or {}) for part in study.replicates]
+
+    def _frozen(self) -> dict[str, Any] | None:
         if not self.winners_json.exists():
             return None
         try:
@@ -132,9 +145,12 @@ class Folder:
             "fit\n  try: restore the file, or remove it to choose the winners again from the search"
         )
 
-    def freeze(self, winners: Mapping[str, Any]) -> None:
+    def freeze(self, winners: Mapping[str, Any], replicate: int | None = None) -> None:
         """Keep the winners, with a hash, before anything is confirmed."""
-        data = {"hash": digest(dict(winners)), "winners": dict(winners)}
+        kept = dict(winners)
+        if replicate is not None:
+            kept = (self._frozen() or {}) | {str(replicate): kept}
+        data = {"hash": digest(kept), "winners": kept}
         write_whole(self.winners_json, json.dumps(data, indent=2))
 
     def note_session(self, **facts: Any) -> None:
@@ -208,7 +224,12 @@ class Folder:
             more = isinstance(was, int) and isinstance(now, int) and now > was
             if key == "search.trials_per_arm" and more and not self._confirming():
                 continue
+            if key == "search.replicates" and more and was > 1:
+                continue
             if key == "search.max_failures":
+                continue
+            # Metrics that a later version declares too; older studies declared none.
+            if key.split(".")[0] == "metrics" and not was:
                 continue
             found.append(f"{key}: was {_show(was)}, is now {_show(now)}")
         return found
@@ -227,10 +248,10 @@ class Folder:
 def already_exists(
     name: str, *, where: str, state: str, command: str, free_name: str
 ) -> StudyError:
-    """What a command is told that would start a study of a name that is taken."""
+    """The error for a command that would start a study of a name that is taken."""
     return StudyError(
         f"the study `{name}` already exists in {where} ({state}); nothing was changed\n"
-        f"  to go on with it:    {command} --resume\n"
+        f"  to continue it:      {command} --resume\n"
         f"  to start a new one:  {command} --name {free_name}"
     )
 

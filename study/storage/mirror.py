@@ -1,7 +1,7 @@
-"""How does a study that is worked on in a local folder get into a store while it runs?
+"""The mirror: copies a study from its local folder to a store while it runs.
 
-Whatever has been copied when the driver dies must be a study that can go on. So copies are made in
-the order in which things depend on each other, and a round that fails ends there:
+Whatever has been copied when the driver dies must be a study that can continue. So copies are made
+in the order in which things depend on each other, and a round that fails ends there:
 
 1. the design and the log of looks;
 2. the search's history, as one consistent snapshot;
@@ -49,7 +49,7 @@ class Mirror:
         folder: of the study.
         store: where to.
         mine: asked before each round whether the study is still this driver's.
-        warn: told when copying fails, and when it works again.
+        warn: called when copying fails, and when it works again.
         complete: the folder has just been fetched; only changes from now on are copied.
     """
 
@@ -136,7 +136,7 @@ class Mirror:
             if not told:
                 told = self._error
                 self._warn(
-                    f"{self._store.address} cannot be written ({told}); the study goes on in "
+                    f"{self._store.address} cannot be written ({told}); the study continues in "
                     f"{self._folder} and copying is tried again"
                 )
         while not self._tried() and not self._giving_up.wait(1):

@@ -1,4 +1,4 @@
-"""Where does a study live that has an address instead of a folder, and how is it reached?
+"""The store of a study that has an address instead of a folder, through pyarrow.
 
 `s3://bucket/prefix`, `gs://bucket/prefix` and `file:///folder`, through pyarrow's file systems.
 Options of theirs may follow a question mark: `s3://b/p?endpoint_override=minio:9000&scheme=http`.
@@ -69,7 +69,7 @@ class Store:
 
     def read(self, name: str) -> bytes | None:
         """An object's content, or None if there is none."""
-        with _told():
+        with _as_store_errors():
             try:
                 with self._files.open_input_stream(f"{self._root}/{name}") as stream:
                     return stream.read()
@@ -91,7 +91,7 @@ class Store:
 
     def _put(self, name: str, content: BinaryIO) -> None:
         path = f"{self._root}/{name}"
-        with _told():
+        with _as_store_errors():
             if self._files.type_name != "local":  # an object is there when its stream is closed
                 with self._files.open_output_stream(path) as stream:
                     shutil.copyfileobj(content, stream, _CHUNK)
@@ -103,7 +103,7 @@ class Store:
 
     def remove(self, name: str) -> None:
         """Delete an object, if it is there."""
-        with _told(), contextlib.suppress(FileNotFoundError):
+        with _as_store_errors(), contextlib.suppress(FileNotFoundError):
             self._files.delete_file(f"{self._root}/{name}")
 
     def below(self, start: str) -> list[str]:
@@ -111,7 +111,7 @@ class Store:
         selector = fs.FileSelector(
             f"{self._root}/{start.rstrip('/')}", recursive=True, allow_not_found=True
         )
-        with _told():
+        with _as_store_errors():
             found = self._files.get_file_info(selector)
         files = (entry.path for entry in found if entry.type == fs.FileType.File)
         return sorted(path.removeprefix(f"{self._root}/") for path in files)
@@ -119,7 +119,7 @@ class Store:
     def fetch(self, folder: Path) -> None:
         """Copy all objects into an empty folder."""
         folder.mkdir(parents=True, exist_ok=True)
-        with _told():
+        with _as_store_errors():
             fs.copy_files(
                 self._root,
                 str(folder),
@@ -130,7 +130,7 @@ class Store:
     def free_name(self) -> str:
         """A name that no study has there."""
         number = 2
-        with _told():
+        with _as_store_errors():
             while self._exists(f"{self._above}/{self.name}-{number}/study.yaml"):
                 number += 1
         return f"{self.name}-{number}"
@@ -138,14 +138,14 @@ class Store:
     def studies(self) -> list[str]:
         """Names of all studies at the address."""
         selector = fs.FileSelector(self._above, allow_not_found=True)
-        with _told():
+        with _as_store_errors():
             found = self._files.get_file_info(selector)
             names = sorted(e.base_name for e in found if e.type == fs.FileType.Directory)
             return [name for name in names if self._exists(f"{self._above}/{name}/study.yaml")]
 
     def holds(self, name: str) -> bool:
         """Whether there is such an object."""
-        with _told():
+        with _as_store_errors():
             return self._exists(f"{self._root}/{name}")
 
     def _exists(self, path: str) -> bool:
@@ -153,7 +153,7 @@ class Store:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _as_store_errors() -> Iterator[None]:
     try:
         yield
     except (OSError, pyarrow.ArrowException) as error:

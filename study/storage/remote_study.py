@@ -17,13 +17,13 @@ from pathlib import Path
 
 from study.environment import cache_root
 from study.errors import Paused, StudyError, listing
-from study.records.files import digest, write_whole
+from study.records import digest, write_whole
 from study.storage.driver_lease import SIGN, DriverLease
 from study.storage.folder import already_exists, state_of
 from study.storage.mirror import Mirror
 from study.storage.object_store import Store, StoreError, place
 
-PATIENCE_S = 60.0  # at the end, for a store that takes nothing
+WAIT_AT_END_S = 60.0  # at the end, for a store that takes nothing
 HURRY_S = 7.0  # after Ctrl-C
 
 
@@ -33,7 +33,7 @@ class RemoteStudy:
     Args:
         address: `--storage`.
         name: of the study.
-        say: told what the user should know, in a line.
+        say: called with what the user should know, in a line.
 
     Raises:
         StudyError: the address cannot be used.
@@ -97,7 +97,7 @@ class RemoteStudy:
             mirror.forget()
             claim.release(erase=True)
             return ""
-        left = mirror.close(HURRY_S if hurry else PATIENCE_S, hurry=hurry)
+        left = mirror.close(HURRY_S if hurry else WAIT_AT_END_S, hurry=hurry)
         claim.release()
         return left
 

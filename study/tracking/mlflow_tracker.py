@@ -1,7 +1,7 @@
-"""How do a study's phases, trials and runs get into MLflow without slowing or endangering them?
+"""The tracker: mirrors a study's phases, trials and runs into MLflow without slowing them.
 
 Only the driver writes, from one thread, and never twice: runs are found again by a tag, so a
-resumed study goes on in the same MLflow runs. A tracking server that fails costs a warning.
+resumed study continues in the same MLflow runs. A tracking server that fails costs a warning.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from study.errors import first_line
-from study.records.job import Job, Record
-from study.records.ledger import Ending
+from study.records import Ending, Job, Record
 from study.tracking.mlflow_writer import MlflowWriter
 
 FLUSH_EVERY_S = 10.0
@@ -95,9 +94,9 @@ class Tracker:
             self._drain(sink)
         except Exception as error:  # the study must not end because its mirror broke
             self._warn(
-                f"MLflow cannot be written ({first_line(error)}); the study goes on without it"
+                f"MLflow cannot be written ({first_line(error)}); the study continues without it"
             )
-            self._failed.set()  # before what waits for the queue could wait for ever
+            self._failed.set()  # before what waits for the queue could wait forever
             self._discard()
 
     def _drain(self, sink: MlflowWriter) -> None:

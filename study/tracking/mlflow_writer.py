@@ -13,8 +13,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from study.records.job import Job, Record
-from study.records.ledger import Ending
+from study.records import Ending, Job, Record
 from study.tracking.mlflow_address import browse_command, browse_url, tracking_uri
 
 KEY_TAG = "study.key"
@@ -84,8 +83,11 @@ class MlflowWriter:
 
     def open(self, job: Job) -> None:
         condition = f" · {job.condition} · seed {job.seed}"
-        name = job.arm + (f" · trial {job.number}" if job.phase == "search" else condition)
+        replicate = "" if job.replicate is None else f" · replicate {job.replicate}"
+        where = f" · trial {job.number}" if job.phase == "search" else condition
+        name = job.arm + replicate + where
         fixed = {"phase": job.phase, "arm": job.arm, "condition": job.condition, "seed": job.seed}
+        fixed |= {} if job.replicate is None else {"replicate": job.replicate}
         parent = self._ids.get(job.phase)
         run_id = self._run(job.key, name, parent=parent, params=fixed | job.config)
         self._client.update_run(run_id, status="RUNNING")

@@ -4,6 +4,7 @@ from study.workload.function import FunctionWorkload
 from study.workload.interface import Settings, SettingsError, Workload
 from study.workload.registry import load_object, load_workload
 from study.workload.run import Diverged, ReportError, Run, Stopped
+from study.workload.settings import allowed, choices_of, integral
 
 __all__ = [
     "Diverged",
@@ -14,6 +15,9 @@ __all__ = [
     "SettingsError",
     "Stopped",
     "Workload",
+    "allowed",
+    "choices_of",
+    "integral",
     "load_object",
     "load_workload",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Mapping
@@ -84,9 +85,12 @@ def _import(module_name: str, name: str, beside: str) -> ModuleType:
     top = module_name.partition(".")[0]
     if beside:
         _look_in(beside)
+        _forget_changed(beside)
         _forget_another(top, beside)
     try:
-        return importlib.import_module(module_name)
+        module = importlib.import_module(module_name)
+        _IMPORTED.update(_changes_of(beside))
+        return module
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise _failed(name, error) from None  # the module is there, one that it imports is not
@@ -123,6 +127,30 @@ def _look_in(folder: str) -> None:
         importlib.import_module(package)
     if sys.path[:1] != [folder]:
         sys.path[:] = [folder, *(other for other in sys.path if other != folder)]
+
+
+_IMPORTED: dict[str, tuple[str, int]] = {}  # module: file beside a study, its time of change
+
+
+def _changes_of(beside: str) -> dict[str, tuple[str, int]]:
+    """The modules that were imported from a folder, with the times when their files changed."""
+    files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
+    start = f"{beside}{os.sep}"
+    return {
+        name: (file, os.stat(file).st_mtime_ns)
+        for name, file in files.items()
+        if beside and file and file.startswith(start) and os.path.exists(file)
+    }
+
+
+def _forget_changed(beside: str) -> None:
+    """In a notebook a file is changed and loaded again; what imports it is imported again, too."""
+    now = _changes_of(beside)
+    if any(_IMPORTED.get(name, change) != change for name, change in now.items()):
+        for name in now:
+            if name.partition(".")[0] not in OWN_PACKAGES:
+                del sys.modules[name]
+        importlib.invalidate_caches()
 
 
 def _forget_another(top: str, beside: str) -> None:

@@ -7,7 +7,6 @@ Ray is not the point. `docs/reliability.md` lists them all with what each one co
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import os
 import shutil
@@ -22,8 +21,10 @@ import pandas as pd
 import pytest
 import torch
 
-from study import session
-from study.execution import checkpoints, ray_cluster, ray_tune, resources, worker
+from contrastive import workload
+from contrastive.training import loop
+from study import execution, session
+from study.execution import worker
 from study.execution.in_process import execute_here
 from study.execution.resources import Share
 from study.phases import optuna_storage
@@ -93,13 +94,13 @@ def prepare(folder: Path, monkeypatch) -> list:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
     monkeypatch.setattr(session, "Tracker", Silent)
-    monkeypatch.setattr(ray_cluster, "start_ray", lambda address: None)
-    monkeypatch.setattr(resources, "share", lambda asked: Share(1, 0.0, 1))
+    monkeypatch.setattr(execution, "start_ray", lambda address, study: None)
+    monkeypatch.setattr(execution, "share", lambda asked: Share(1, 0.0, 1))
 
     def execute(source, *, monitors, **options) -> None:
         execute_here(source, monitors=[*monitors, *watching])
 
-    monkeypatch.setattr(ray_tune, "execute", execute)
+    monkeypatch.setattr(execution, "execute", execute)
     # Pages of figures take longer than the trainings here.
     monkeypatch.setattr(session.Session, "_report", without_report)
     return watching
@@ -177,15 +178,22 @@ class TestDisk:
         self, here, disk, undisturbed, monkeypatch
     ):
         """As when only the workers' disk is full; the driver's is another one."""
-        monkeypatch.setattr(worker, "CHECKPOINT_EVERY_S", 0.0)
-        saved = checkpoints.save_checkpoint
+        monkeypatch.setattr(workload, "CHECKPOINT_EVERY_S", 0.0)
+        real, tried = worker.run_job, []
 
-        def save(job, state, records) -> None:
-            saved(dataclasses.replace(job, folder=str(disk)), state, records)
+        def elsewhere(data, report, **options) -> None:
+            real(data | {"folder": str(disk)}, report, **options)
 
-        monkeypatch.setattr(worker, "save_checkpoint", save)
+        def save(*args) -> None:
+            tried.append(1)
+            saved(*args)
+
+        saved = workload._save_state
+        monkeypatch.setattr(workload, "_save_state", save)
+        monkeypatch.setattr(worker, "run_job", elsewhere)
         self.fill(disk)
         assert run() == 0
+        assert len(tried) >= SEARCHED + CONFIRMED
         assert [file.name for file in disk.rglob("*") if file.is_file()] == ["filler"]
         check(undisturbed)
 
@@ -261,8 +269,6 @@ class TestTrainings:
     def test_a_loss_that_is_not_a_number_halfway_is_a_diverged_run(
         self, here, undisturbed, monkeypatch
     ):
-        from contrastive.training import loop
-
         real, calls = loop.LOSSES["debiased_pos"], []
 
         @functools.wraps(real)  # the space follows the loss's own options
@@ -285,7 +291,7 @@ class TestTrainings:
     def test_memory_that_runs_out_is_a_failed_row_and_not_the_end(
         self, here, undisturbed, monkeypatch, capsys
     ):
-        real = worker.train
+        real = loop.train
 
         def greedy(config, seed, **options):
             for record in real(config, seed, **options):
@@ -293,7 +299,7 @@ class TestTrainings:
                     raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
                 yield record
 
-        monkeypatch.setattr(worker, "train", greedy)
+        monkeypatch.setattr(loop, "train", greedy)
         assert run() == 1
         rows = runs()
         (row,) = rows[rows.status == "failed"].itertuples()
@@ -313,7 +319,7 @@ class TestTrainings:
         def greedy(*args, **options):
             raise error
 
-        monkeypatch.setattr(worker, "train", greedy)
+        monkeypatch.setattr(loop, "train", greedy)
         assert run("--set", "search=null", "--set", "confirm.seeds=1") == 1
         assert runs().failure.str.endswith("out of memory with batch_size 20").all()
 
@@ -370,7 +376,7 @@ class TestLocks:
 
 
 class TestMlflow:
-    """MLflow is a mirror: whatever becomes of it, the study goes on."""
+    """MLflow is a mirror: whatever becomes of it, the study continues."""
 
     def test_a_server_that_nobody_runs_costs_one_warning(
         self, here, undisturbed, monkeypatch, capsys
@@ -385,7 +391,7 @@ class TestMlflow:
         assert time.monotonic() - started < 45
         told = capsys.readouterr().err
         assert told.count("MLflow cannot be written") == 1
-        assert "the study goes on without it" in told
+        assert "the study continues without it" in told
         check(undisturbed)
 
     def test_a_locked_database_of_mlflow_delays_its_own_writer_only(
@@ -409,7 +415,7 @@ class TestMlflow:
             "from tests.study import test_fault_injection as faults\n"
             "with pytest.MonkeyPatch.context() as patch:\n"
             "    faults.prepare(Path.cwd(), patch)\n"
-            "    patch.setattr(faults.whole, 'Tracker', faults.Tracker)\n"
+            "    patch.setattr(faults.session, 'Tracker', faults.Tracker)\n"
             "    sys.exit(faults.run('--storage', sys.argv[1]))\n"
         )
         environment = os.environ | {"PYTHONPATH": str(ROOT)}

@@ -109,7 +109,7 @@ class Bench:
         return _card_gib(self._glances())
 
     def see(self, training: Mapping[str, Any], together: int) -> Seen:
-        """Run so many at a time; those that run already go on."""
+        """Run so many at a time; those that run already continue."""
         self._run(training, together)
         rates = [self._rate() for _ in range(WINDOWS)]
         return Seen(together, statistics.median(rates), _card_gib(self._glances()))
@@ -152,7 +152,7 @@ class Bench:
         deadline = time.monotonic() + seconds
         while not enough(new := self._glances()):
             if time.monotonic() > deadline:
-                raise Unmeasured(f"{len(new)} at a time took more than {seconds:.0f} s to go on")
+                raise Unmeasured(f"{len(new)} at a time took more than {seconds:.0f} s to continue")
             time.sleep(0.2)
         return new
 

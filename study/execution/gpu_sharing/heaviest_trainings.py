@@ -6,9 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from study.design.arms import Arm, arms_of
-from study.design.constraints import satisfied
-from study.design.study import Parameter, Study
+from study.design import Arm, Parameter, Study, arms_of, satisfied
 from study.workload import Settings
 
 _POINTS = 9  # looked at in a range, its ends among them

@@ -13,15 +13,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from study.design.arms import timed
-from study.design.study import Study
+from study.design import Study, timed
 from study.execution.gpu_sharing.heaviest_trainings import heaviest
-from study.records.files import digest, write_whole
-from study.records.job import work
+from study.records import digest, work, write_whole
 
 MARGIN = 0.10  # of the card's memory stays free: for fragments, and what other trainings need more
 WORTH = 1.05  # one more training must raise the steps per second of the card by this factor
-PATIENCE = 2  # numbers in a row that did not: a single slow one may be noise
+NOT_FASTER = 2  # numbers in a row that end the search: a single slow one may be noise
 MOST = 16  # on one card; beyond it the processes' own cost on the host is what counts
 
 
@@ -119,9 +117,9 @@ def _reason_to_stop(seen: Sequence[Seen], *, gib: float, most: int) -> str | Non
             if most < MOST
             else (f"no more than {MOST} are tried")
         )
-    if count > PATIENCE:
-        before = max(s.steps_per_s for s in seen[:-PATIENCE])
-        if max(s.steps_per_s for s in seen[-PATIENCE:]) < WORTH * before:
+    if count > NOT_FASTER:
+        before = max(s.steps_per_s for s in seen[:-NOT_FASTER])
+        if max(s.steps_per_s for s in seen[-NOT_FASTER:]) < WORTH * before:
             return f"more make it less than {WORTH - 1:.0%} faster"
     # The context of a process and what others hold on the card are in `gib`, so this is never
     # too little.
@@ -151,7 +149,7 @@ def trainings_per_card(
         study: the study; its heaviest trainings are measured.
         folder: of the study; what was measured is kept in `packing.json`.
         open_bench: gives a card; raises Unmeasured where there is none to measure on.
-        say: told the result, or why it is one per card, in one line.
+        say: called with the result, or why it is one per card, in one line.
 
     Returns:
         1 if it could not be measured: two trainings that do not fit would end each other; and 1
@@ -177,7 +175,7 @@ def trainings_per_card(
     if not known:
         kept = {"asked": asked, "card": asdict(bench.card)} | asdict(packing)
         write_whole(file, json.dumps(kept, indent=2))
-    say(f"gpus: auto is {_told(packing, bench.card)}{', as measured before' if known else ''}")
+    say(f"gpus: auto is {_described(packing, bench.card)}{', as measured before' if known else ''}")
     return packing.together
 
 
@@ -214,7 +212,7 @@ def _kept(file: Path, asked: str) -> Packing | None:
     return None
 
 
-def _told(packing: Packing, card: Card) -> str:
+def _described(packing: Packing, card: Card) -> str:
     one = packing.together == 1
     rates = ", ".join(f"{s.together}: {s.steps_per_s:.1f}" for s in packing.seen)
     at = next(s for s in packing.seen if s.together == packing.together)

@@ -52,7 +52,7 @@ class Glance:
 
 
 class Probe:
-    """One training at a time that goes on, over and over, until it is stopped.
+    """One training at a time, repeated until it is stopped.
 
     Args:
         threads: CPU threads for PyTorch.

@@ -12,7 +12,7 @@ from analysis.report import analyse
 from analysis.sections.cost import trade_off
 from analysis.statistics.curve_bands import max_t, simultaneous_band
 from analysis.statistics.expected_best import expected_best, expected_best_biased
-from analysis.statistics.friedman import friedman
+from analysis.statistics.secondary_tests import friedman
 from analysis.statistics.paired import sign_flip, t_interval
 from analysis.statistics.survival import median_time
 

@@ -168,7 +168,8 @@ def test_stochastic_order_is_zero_for_a_dominant_arm_and_one_for_a_dominated():
 
 @pytest.mark.parametrize(("m", "n"), [(1, 6), (3, 7), (6, 8), (12, 9), (30, 11)])
 def test_seeds_that_a_family_needs(m, n):
-    assert power.seeds_needed_for_family(m, 0.05) == n
+    assert power.seeds_needed_for_family(m, 0.05, correction="holm") == n
+    assert power.seeds_needed_for_family(m, 0.05) == 6
     assert m * power.smallest_p(n) <= 0.05 < m * power.smallest_p(n - 1)
 
 

@@ -40,13 +40,25 @@ def test_a_planted_difference_gets_its_verdict(shift, n, expected):
     assert verdict(frame) == expected
 
 
-def test_equivalence_needs_a_declared_margin():
+def test_a_claim_is_refuted_by_less_than_the_margin_and_equivalence_by_more():
     frame = table_of({"a": noisy(0.6, seed=1), "b": noisy(0.601, seed=2)})
-    assert verdict(frame, margin=0.02) == ("equivalent", None)
+    same = [{"id": "C", "equivalent": "b", "to": "a", "metric": METRIC}]
+    assert verdict(frame, margin=0.02) == ("not_better", None)
+    assert verdict(frame, margin=0.02, claims=same) == ("equivalent", None)
     assert verdict(frame)[0] == "undecided"
     refuted = analyse(frame, plan=plan(margin=0.02))["claims"][0]
     assert refuted["verdict"] == "refuted"
-    assert "within the margin of ±2.0 points" in refuted["sentence"]
+    assert "not better by the margin of 2.0 points" in refuted["sentence"]
+    apart = table_of({"a": noisy(0.6, seed=1), "b": noisy(0.65, seed=2)})
+    assert verdict(apart, margin=0.02, claims=same) == ("better", None)
+    assert analyse(apart, plan=plan(same, margin=0.02))["claims"][0]["verdict"] == "refuted"
+
+
+def test_a_sure_difference_below_the_margin_is_supported_and_says_so():
+    frame = table_of({"a": noisy(0.6, seed=1), "b": noisy(0.61, seed=2)})
+    claim = analyse(frame, plan=plan(margin=0.05))["claims"][0]
+    assert (claim["verdict"], claim["within_margin"]) == ("supported", True)
+    assert claim["sentence"].startswith("Supported, by less than the margin: ")
 
 
 def test_identical_and_shifted_arms_are_invalid_not_significant():
@@ -89,7 +101,8 @@ def test_an_invalid_claim_stays_in_the_family_as_one():
     ][:2]
     assert second["verdict"] == "invalid"
     assert second["p_adjusted"] == 1
-    assert first["p_adjusted"] == pytest.approx(2 * first["p_value"])
+    assert first["p_adjusted"] == first["p_value"]
+    assert first["p_holm"] == pytest.approx(2 * first["p_value"])
 
 
 def test_a_seed_in_one_arm_only_is_dropped_with_its_reason():
@@ -175,7 +188,8 @@ def test_without_a_plan_all_later_arms_meet_all_earlier_ones_under_one_correctio
     report = analyse(frame)
     assert [(c["a"], c["b"]) for c in report["comparisons"]] == [("c", "a"), ("c", "b"), ("a", "b")]
     assert all(c["exploratory"] and not c["declared"] for c in report["comparisons"])
-    assert report["comparisons"][0]["p_adjusted"] == pytest.approx(3 * 2 / 2**8)
+    assert report["comparisons"][0]["p_adjusted"] == pytest.approx(2 / 2**8)
+    assert report["comparisons"][0]["p_holm"] == pytest.approx(3 * 2 / 2**8)
     assert report["claims"] == []
 
 

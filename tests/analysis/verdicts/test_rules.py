@@ -4,55 +4,64 @@ from __future__ import annotations
 
 import pytest
 
+from analysis.verdicts.families import (
+    AT_LEAST_MARGIN,
+    AT_LEAST_MINUS_MARGIN,
+    AT_LEAST_ZERO,
+    AT_MOST_MARGIN,
+    AT_MOST_MINUS_MARGIN,
+    AT_MOST_ZERO,
+    Outcome,
+)
 from analysis.verdicts.rules import Evidence, Verdict, answer, judge
 
+H1, H2 = AT_MOST_ZERO, AT_LEAST_MARGIN
 
-def evidence(**changes) -> Evidence:
-    basis = {"n": 8, "gain": 0.03, "ci_low": 0.01, "ci_high": 0.05, "p_value": 0.0078,
-             "p_adjusted": 0.0234, "p_tost_adjusted": None, "invalid": None}  # fmt: skip
-    return Evidence(**(basis | changes))
+
+def evidence(*fell, asks="better", **changes) -> Evidence:
+    tested = {null: Outcome(1.0, 0.01, fell=True) for null in fell}
+    basis = {"high": 0.02, "margin": 0.01, "can_reach": True, "invalid": None}
+    return Evidence(asks=asks, tested=tested, **(basis | changes))
 
 
 @pytest.mark.parametrize(
-    ("changes", "verdict", "reason"),
+    ("found", "verdict", "reason"),
     [
-        ({}, "better", None),
-        ({"gain": -0.03, "ci_low": -0.05, "ci_high": -0.01}, "worse", None),
-        ({"ci_low": -0.01, "p_adjusted": 0.4, "p_value": 0.2, "p_tost_adjusted": 0.01},
-         "equivalent", None),
-        ({"n": 5, "ci_low": -0.01, "p_adjusted": 0.4, "p_value": 0.2, "p_tost_adjusted": 0.01},
-         "undecided", "design_cannot_reach"),
-        ({"n": 6, "p_value": 0.031, "p_adjusted": 0.094}, "undecided", "design_cannot_reach"),
-        ({"ci_low": -0.01, "p_value": 0.2, "p_adjusted": 0.4}, "undecided",
-         "insufficient_evidence"),
-        ({"p_value": 0.02, "p_adjusted": 0.06}, "undecided", "insufficient_evidence"),
-        ({"ci_low": -0.001}, "undecided", "test_ci_conflict"),
-        ({"p_value": 0.07, "p_adjusted": 0.2}, "undecided", "test_ci_conflict"),
-        ({"invalid": "zero_variance"}, "invalid", "zero_variance"),
+        (evidence(H1), "better", None),
+        (evidence(H2), "not_better", None),
+        (evidence(H2, high=-0.001), "worse", None),
+        (evidence(H2, margin=None), "worse", None),
+        (evidence(), "undecided", "insufficient_evidence"),
+        (evidence(can_reach=False), "undecided", "design_cannot_reach"),
+        (evidence(H1, invalid="zero_variance"), "invalid", "zero_variance"),
+        (evidence(AT_MOST_MINUS_MARGIN, H2, asks="equivalent"), "equivalent", None),
+        (evidence(H2, asks="equivalent"), "undecided", "insufficient_evidence"),
+        (evidence(AT_MOST_MARGIN, asks="equivalent"), "better", None),
+        (evidence(AT_LEAST_MINUS_MARGIN, H2, asks="equivalent"), "worse", None),
+        (evidence(H1, asks=None), "better", None),
+        (evidence(AT_LEAST_ZERO, asks=None), "worse", None),
+        (evidence(AT_MOST_MINUS_MARGIN, H2, asks=None), "equivalent", None),
     ],
-)  # fmt: skip
-def test_verdict(changes, verdict, reason):
-    found = judge(evidence(**changes), alpha=0.05, family_size=3)
-    assert (found.verdict, found.reason) == (verdict, reason)
+)
+def test_verdict(found, verdict, reason):
+    assert (judge(found).verdict, judge(found).reason) == (verdict, reason)
 
 
 def test_a_small_but_sure_difference_is_within_the_margin():
-    found = judge(evidence(p_tost_adjusted=0.01), alpha=0.05, family_size=3)
-    assert found == Verdict("better", None, True)
+    assert judge(evidence(H1, H2)) == Verdict("better", None, True)
 
 
 @pytest.mark.parametrize(
-    ("asks", "verdict", "within", "expected"),
+    ("asks", "verdict", "expected"),
     [
-        ("better", "better", False, "supported"),
-        ("better", "worse", False, "refuted"),
-        ("better", "equivalent", True, "refuted"),
-        ("less_hurt", "undecided", False, "undecided"),
-        ("better", "invalid", False, "invalid"),
-        ("equivalent", "equivalent", True, "supported"),
-        ("equivalent", "better", True, "supported"),
-        ("equivalent", "better", False, "refuted"),
+        ("better", "better", "supported"),
+        ("better", "worse", "refuted"),
+        ("better", "not_better", "refuted"),
+        ("less_hurt", "undecided", "undecided"),
+        ("better", "invalid", "invalid"),
+        ("equivalent", "equivalent", "supported"),
+        ("equivalent", "better", "refuted"),
     ],
 )
-def test_answers_to_claims(asks, verdict, within, expected):
-    assert answer(asks, Verdict(verdict, None, within)) == expected
+def test_answers_to_claims(asks, verdict, expected):
+    assert answer(asks, Verdict(verdict)) == expected

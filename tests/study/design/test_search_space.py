@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from study.design.search_space import active, arm_space, draw, first_points, ordered
+from study.design.arms import arms_of
+from study.design.search_space import SearchSpace, ordered
 from study.design.study import Parameter, Study
-from study.workload.settings import integral
+from study.spec.find_workload import resolved
 
 
 def study(**changes) -> Study:
@@ -39,31 +40,43 @@ def study(**changes) -> Study:
         },
         "confirm": {"seeds": 3},
     }
-    return Study.model_validate(data | changes)
+    return resolved(data | changes)
+
+
+def changed(s: Study, **search) -> Study:
+    return resolved(s.model_dump() | {"search": s.search.model_dump() | search})
+
+
+def space_of(s: Study, arm: str) -> SearchSpace:
+    return arms_of(s)[arm].space
+
+
+def first_points(s: Study, arm: str) -> list[dict]:
+    return arms_of(s)[arm].first
 
 
 def test_what_an_arm_or_a_condition_sets_leaves_the_space():
-    assert set(arm_space(study(), "pos")) == {
+    assert set(space_of(study(), "pos")) == {
         "temperature", "tau_plus", "num_positives", "aggregation",
     }  # fmt: skip
-    assert "temperature" not in arm_space(study(), "cold")
+    assert "temperature" not in space_of(study(), "cold")
 
 
 def test_options_that_the_loss_does_not_take_leave_the_space():
-    assert "tau_plus" not in arm_space(study(), "plain")
+    assert "tau_plus" not in space_of(study(), "plain")
 
 
 def test_when_on_the_arms_loss_decides_for_the_whole_arm():
     s = study()
     space = dict(s.search.space)
     space["learning_rate"] = Parameter(low=1e-4, high=1e-2, when={"loss": ["debiased_pos"]})
-    s = s.model_copy(update={"search": s.search.model_copy(update={"space": space})})
-    assert "learning_rate" in arm_space(s, "pos")
-    assert "learning_rate" not in arm_space(s, "plain")
+    s = changed(s, space={name: p.model_dump() for name, p in space.items()})
+    assert "learning_rate" in space_of(s, "pos")
+    assert "learning_rate" not in space_of(s, "plain")
 
 
 def test_dimensions_come_after_those_they_ask_about():
-    names = list(arm_space(study(), "pos"))
+    names = list(space_of(study(), "pos"))
     assert names.index("num_positives") < names.index("aggregation")
     with pytest.raises(ValueError, match="circle among a, b"):
         ordered(
@@ -76,15 +89,13 @@ def test_dimensions_come_after_those_they_ask_about():
 
 @given(st.sampled_from([1, 2, 4]))
 def test_a_conditional_dimension_is_drawn_only_when_it_counts(positives: int):
-    s = study()
-    space = arm_space(s, "pos")
-    drawn = draw(
-        space,
-        s.fixed("pos", "clean"),
-        lambda name, p: positives if name == "num_positives" else (p.choices or [p.low])[0],
+    space = space_of(study(), "pos")
+    drawn = space.draw(
+        lambda name, p: positives if name == "num_positives" else (p.choices or [p.low])[0]
     )
     assert ("aggregation" in drawn) == (positives > 1)
-    assert active(space["aggregation"], drawn) == (positives > 1)
+    assert set(drawn) >= {"temperature", "tau_plus", "num_positives"}
+    assert space.conditional
 
 
 def test_first_points_are_fitted_to_each_arm():
@@ -99,18 +110,20 @@ def test_first_points_are_fitted_to_each_arm():
 
 
 def test_points_that_coincide_for_an_arm_are_tried_once():
-    s = study()
     first = [{"temperature": 0.5, "tau_plus": 0.1}, {"temperature": 0.5, "tau_plus": 0.2}]
-    s = s.model_copy(update={"search": s.search.model_copy(update={"first": first})})
+    s = changed(study(), first=first)
     assert len(first_points(s, "pos")) == 2
     assert len(first_points(s, "plain")) == 1
 
 
 def test_whole_numbers_are_drawn_as_whole_numbers():
-    assert integral("num_positives")
-    assert integral("batch_size")
-    assert not integral("temperature")
-    assert not integral("tau_plus")
+    sizes = {"batch_size": {"low": 16, "high": 64}, "num_positives": {"low": 1, "high": 4}}
+    rates = {"temperature": {"low": 1, "high": 2}, "tau_plus": {"low": 0.1, "high": 0.3}}
+    space = space_of(changed(study(), space=sizes | rates), "pos")
+    assert {name for name in space if space.integral(name)} == set(sizes)
+    for seed in range(20):
+        drawn = space.random(seed)
+        assert {name for name, value in drawn.items() if isinstance(value, int)} == set(sizes)
 
 
 def test_a_condition_prevails_over_an_arm():

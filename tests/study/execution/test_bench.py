@@ -14,18 +14,25 @@ from rich.console import Console
 from torch.optim import optimizer
 
 from contrastive.config import TrainConfig
-from study.design.study import Resources, Study
+from contrastive.workload import WORKLOAD
+from study.design.study import Resources
 from study.execution.gpu_sharing.bench import bench
 from study.execution.gpu_sharing.packing import Card, Seen, Unmeasured, pack, trainings_per_card
 from study.execution.gpu_sharing.probe import Glance, Probe
 from study.execution.ray_tune import execute
 from study.execution.resources import Share, share
 from study.records.job import Job, work
-from study.session import Session
+from study.session import Request, Session
+from study.spec.find_workload import resolved
 from study.storage.folder import Folder
 
 CONFIG = {"dataset": "digits", "train_limit": 100, "batch_size": 20, "epochs": 2}
-SMALL = TrainConfig(**CONFIG)
+ASKED = {"workload": "contrastive", "beside": "", "declared": {}}
+
+
+def training(**more) -> dict:
+    """What a worker is given to measure."""
+    return work(WORKLOAD, WORKLOAD.complete(CONFIG | more)) | ASKED
 
 
 def until(probe: Probe, steps: int) -> Glance:
@@ -40,7 +47,7 @@ def test_a_probe_trains_on_and_on_and_leaves_nothing_behind():
     hooks = len(optimizer._global_optimizer_post_hooks)
     before = set(threading.enumerate())
     probe = Probe()
-    probe.start(work(SMALL))
+    probe.start(training())
     first = until(probe, 5)
     later = until(probe, 40)  # more than the ten steps of one training
     assert later.steps > first.steps
@@ -56,7 +63,7 @@ def test_a_probe_trains_on_and_on_and_leaves_nothing_behind():
 
 def test_a_probe_goes_on_where_the_training_diverges():
     probe = Probe()
-    probe.start(work(TrainConfig(**CONFIG, learning_rate=1e30)))
+    probe.start(training(learning_rate=1e30))
     assert until(probe, 12).error == ""
     probe.stop()
 
@@ -65,9 +72,9 @@ def test_a_probe_tells_what_ended_its_training(monkeypatch):
     def full(*args, **kwargs):
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 3 GiB\nmore")
 
-    monkeypatch.setattr("study.execution.gpu_sharing.probe.train", full)
+    monkeypatch.setattr("contrastive.training.loop.train", full)
     probe = Probe()
-    probe.start(work(SMALL))
+    probe.start(training())
     assert until(probe, 1).error == "CUDA out of memory. Tried to allocate 3 GiB"
 
 
@@ -75,11 +82,14 @@ def test_a_probe_does_not_change_what_a_training_gives():
     from contrastive.training.loop import train
 
     def curve() -> list[dict]:
-        return [{k: v for k, v in r.metrics.items() if k != "seconds"} for r in train(SMALL, 3)]
+        return [
+            {k: v for k, v in r.metrics.items() if k != "seconds"}
+            for r in train(TrainConfig(**CONFIG), 3)
+        ]
 
     before = curve()
     probe = Probe()
-    probe.start(work(SMALL))
+    probe.start(training())
     until(probe, 12)
     probe.stop()
     assert curve() == before
@@ -88,7 +98,7 @@ def test_a_probe_does_not_change_what_a_training_gives():
 def job(folder: Path, arm: str, number: int) -> Job:
     return Job(
         phase="search", arm=arm, condition="clean", seed=1, number=number, folder=str(folder),
-        **work(SMALL),
+        **training(),
     )  # fmt: skip
 
 
@@ -140,7 +150,7 @@ def glances():
 @pretended
 def test_a_card_that_ray_only_pretends_gets_one_training(ray, tmp_path):
     said: list[str] = []
-    study = Study.model_validate(
+    study = resolved(
         {"name": "f", "trial": {"dataset": "digits"}, "arms": {"a": {}}, "confirm": {"seeds": 1}}
     )
     found = trainings_per_card(study, tmp_path, open_bench=lambda: bench(1), say=said.append)
@@ -216,7 +226,7 @@ def test_a_worker_that_fails_is_told(ray):
             return glance(error="CUDA out of memory")
 
     with pytest.raises(Unmeasured, match="out of memory"), bench(1, probe=Failing) as found:
-        found.see(work(SMALL), 1)
+        found.see(training(), 1)
     assert free(ray, 4, 1)
 
 
@@ -265,11 +275,12 @@ def test_a_study_s_trainings_really_share_the_card_as_measured(ray, tmp_path, mo
     monkeypatch.setattr(
         "study.execution.gpu_sharing.bench.bench", lambda cpus: contextlib.nullcontext(Pretended())
     )
-    study = Study.model_validate(
+    study = resolved(
         {"name": "f", "trial": {"dataset": "digits"}, "arms": {"a": {}}, "confirm": {"seeds": 1}}
     )
-    session = Session(study, Folder(tmp_path), None, Console(quiet=True), 1, None, "studies")
-    monkeypatch.setattr("study.execution.resources.start_ray", lambda address: None)
+    request = Request(study, storage="studies")
+    session = Session(request, Folder(tmp_path), None, Console(quiet=True), 1, "studies")
+    monkeypatch.setattr("study.execution.start_ray", lambda address, study: None)
     assert session._slots() == 2
     assert seen == [1, 2, 3, 4]
     source = Listed([job(tmp_path, arm, 0) for arm in "ab"])
@@ -314,8 +325,8 @@ def test_a_real_card_is_measured(tmp_path):
     try:
         with bench(1) as found:
             assert found.card.gib == pytest.approx(total / 2**30, rel=0.02)
-            alone = found.see(work(SMALL), 1)
-            two = found.see(work(SMALL), 2)
+            alone = found.see(training(), 1)
+            two = found.see(training(), 2)
         assert 0 < alone.gib < two.gib < found.card.gib
         assert two.steps_per_s > 0
     finally:

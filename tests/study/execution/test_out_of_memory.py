@@ -13,7 +13,7 @@ from pathlib import Path
 import optuna
 import pytest
 
-from contrastive.config import TrainConfig
+from contrastive.workload import WORKLOAD
 from study.design.study import Study
 from study.execution.in_process import execute_here
 from study.execution.ray_cluster import start_ray
@@ -24,6 +24,7 @@ from study.phases.search import SearchSource
 from study.records.job import Job, work
 from study.records.ledger import Ending, Ledger
 from study.records.rows import run_row
+from study.spec.find_workload import resolved
 
 CONFIG = {"dataset": "digits", "train_limit": 100, "batch_size": 20, "epochs": 3}
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray
@@ -37,7 +38,7 @@ def card() -> Iterator[None]:
     real = ray.init
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ray, "init", lambda *a, **k: real(*a, **k | {"num_cpus": 4, "num_gpus": 1}))
-        start_ray(None)
+        start_ray(None, study())
     yield
     ray.shutdown()
 
@@ -45,7 +46,7 @@ def card() -> Iterator[None]:
 def job(folder: Path, arm: str, *, phase: str = "confirm", number: int | None = None) -> Job:
     return Job(
         phase=phase, arm=arm, condition="clean", seed=1, number=number, folder=str(folder),
-        **work(TrainConfig(**CONFIG)),
+        **work(WORKLOAD, WORKLOAD.complete(CONFIG)),
     )  # fmt: skip
 
 
@@ -74,6 +75,8 @@ class Greedy:
         def greedy(data, report, *, threads: int = 1) -> None:
             import torch
 
+            from contrastive import workload
+            from contrastive.training import loop
             from study.execution import worker
             from study.records.job import job_from
 
@@ -82,7 +85,7 @@ class Greedy:
                 log.write(f"{key} {data['gpus']}\n")
             with open(starts) as log:
                 before = sum(line.startswith(f"{key} ") for line in log)
-            real, every = worker.train, worker.CHECKPOINT_EVERY_S
+            real, every = loop.train, workload.CHECKPOINT_EVERY_S
 
             def train(config, seed, **options):
                 for record in real(config, seed, **options):
@@ -96,12 +99,12 @@ class Greedy:
                         )
                     yield record
 
-            worker.train = train
-            worker.CHECKPOINT_EVERY_S = -1.0 if save else every
+            loop.train = train
+            workload.CHECKPOINT_EVERY_S = -1.0 if save else every
             try:
                 worker.run_job(data, report, threads=threads)
             finally:
-                worker.train, worker.CHECKPOINT_EVERY_S = real, every
+                loop.train, workload.CHECKPOINT_EVERY_S = real, every
 
         return greedy
 
@@ -159,6 +162,11 @@ def alone(tmp_path_factory) -> list[dict[str, float]]:
     execute_here(source)
     (ending,) = source.endings.values()
     return curves(ending)
+
+
+def left(folder: Path) -> list[Path]:
+    """Files of checkpoints."""
+    return [file for file in (folder / "checkpoints").rglob("*") if file.is_file()]
 
 
 def run_here(source, greedy: Greedy, gpus: float) -> Noting:
@@ -222,7 +230,7 @@ def test_the_second_time_is_a_failed_row_that_says_what_was_needed(tmp_path, alo
     assert told.epochs[jobs[0].key] == [0, 1]
     others = [source.endings[j.key] for j in jobs[1:]]
     assert all(e.outcome == "finished" and curves(e) == alone for e in others)
-    assert not list(tmp_path.rglob("*.pt"))
+    assert left(tmp_path) == []
 
 
 def test_a_job_with_the_whole_card_is_run_once_more_as_it_was(tmp_path, alone):
@@ -264,23 +272,24 @@ def test_it_goes_on_from_its_checkpoint(tmp_path, alone):
     assert greedy.trained(one.key) == [0, 1, 2, 2, 3]
     assert told.epochs[one.key] == [0, 1, 2, 3]
     assert curves(source.endings[one.key]) == alone
-    assert not list(tmp_path.rglob("*.pt"))
+    assert left(tmp_path) == []
 
 
 def test_without_a_gpu_there_is_no_more_room_to_give(tmp_path):
     jobs = [job(tmp_path, "a")]
 
     def greedy(data, report, *, threads: int = 1) -> None:
+        from contrastive.training import loop
         from study.execution import worker
 
         def train(*args, **options):
             raise MemoryError
 
-        real, worker.train = worker.train, train
+        real, loop.train = loop.train, train
         try:
             worker.run_job(data, report, threads=threads)
         finally:
-            worker.train = real
+            loop.train = real
 
     source = Listed(jobs)
     execute_here(source, work=greedy)
@@ -291,7 +300,7 @@ def test_without_a_gpu_there_is_no_more_room_to_give(tmp_path):
 
 
 def study() -> Study:
-    return Study.model_validate(
+    return resolved(
         {
             "name": "m",
             "trial": CONFIG,
@@ -341,7 +350,7 @@ def test_the_other_phases_alike(tmp_path, alone, phase: str):
     jobs = [job(tmp_path, arm, phase=phase, number=0) for arm in "ab"]
     greedy = Greedy(tmp_path, f"{phase}/a/", enough=2.0)
     ledger = Ledger(tmp_path)
-    run_here(ConfirmSource(jobs, ledger), greedy, 0.5)
+    run_here(ConfirmSource(jobs, ledger, WORKLOAD), greedy, 0.5)
     assert greedy.shares(jobs[0].key) == [0.5, 1.0]
     a, b = (ledger.read(j.key) for j in jobs)
     assert (a.outcome, a.epochs, a.job.gpus) == ("failed", 1, 1.0)
@@ -353,6 +362,6 @@ def test_the_other_phases_alike(tmp_path, alone, phase: str):
     # A whole card was too small: nothing is gained by fewer trainings.
     assert row[-1].endswith("try: a smaller batch_size")
     if phase == "confirm":  # run again on resume, from its first share
-        again = ConfirmSource(jobs, ledger)
+        again = ConfirmSource(jobs, ledger, WORKLOAD)
         assert again.remaining() == 1
         assert again.next() == dataclasses.replace(jobs[0], gpus=None, retried="")

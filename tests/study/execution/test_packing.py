@@ -19,6 +19,7 @@ from study.execution.gpu_sharing.packing import (
     pack,
     trainings_per_card,
 )
+from study.spec.find_workload import resolved
 
 
 def card_of(
@@ -121,7 +122,7 @@ def study(**changes) -> Study:
         "arms": {"a": {"loss": "contrastive"}, "b": {"loss": "debiased_pos"}},
         "confirm": {"seeds": 2},
     }
-    return Study.model_validate(data | changes)
+    return resolved(data | changes)
 
 
 SEARCHED = {
@@ -135,7 +136,7 @@ SEARCHED = {
 
 
 def loads(s: Study) -> set[tuple[str, int, int]]:
-    return {(c.loss, c.batch_size, c.num_positives) for c in heaviest(s)}
+    return {(c["loss"], c["batch_size"], c["num_positives"]) for c in heaviest(s)}
 
 
 def test_the_heaviest_of_a_search_is_at_the_ends_of_what_weighs():
@@ -159,7 +160,7 @@ def test_the_heaviest_condition_counts():
 def test_each_encoder_is_a_kind_of_its_own():
     space = {"encoder": {"choices": ["small_cnn", "resnet18"]}}
     found = heaviest(study(search={"trials_per_arm": 3, "space": space}))
-    assert {(c.loss, c.encoder) for c in found} == {
+    assert {(c["loss"], c["encoder"]) for c in found} == {
         (loss, encoder)
         for loss in ("contrastive", "debiased_pos")
         for encoder in ("small_cnn", "resnet18")

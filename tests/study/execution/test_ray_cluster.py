@@ -18,12 +18,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import study
 from study.design.study import Resources
 from study.execution.ray_cluster import start_ray
 from study.execution.resources import Share, share
 from study.run import main
+from study.spec.load import load_study
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(study.__file__).parents[1]
 SPEC = """
 name: shared
 trial: {dataset: digits, epochs: 40, batch_size: 20, train_limit: 100, blur_prob: 0.0}
@@ -69,7 +71,8 @@ def test_workers_of_a_cluster_run_the_code_that_the_driver_shipped(cluster, tmp_
     import ray
 
     monkeypatch.chdir(tmp_path)
-    start_ray(cluster.address)
+    (tmp_path / "shared.yaml").write_text(SPEC)
+    start_ray(cluster.address, load_study(tmp_path / "shared.yaml"))
     try:
         assert share(Resources()) == Share(1, 0.0, 2)
 
@@ -79,7 +82,7 @@ def test_workers_of_a_cluster_run_the_code_that_the_driver_shipped(cluster, tmp_
 
             time.sleep(0.5)  # else one node takes both
             found = [importlib.import_module(n) for n in ("study", "contrastive", "analysis")]
-            import analysis.render  # noqa: F401  (its templates travel too)
+            import analysis.rendering  # noqa: F401  (its templates travel too)
 
             return ray.get_runtime_context().get_node_id(), [m.__file__ for m in found]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastive.config import TrainConfig
+from contrastive.workload import WORKLOAD
 from study.design.study import Resources
 from study.execution.in_process import execute_here
 from study.execution.ray_cluster import start_ray
@@ -18,6 +18,7 @@ from study.execution.ray_tune import execute
 from study.execution.resources import Share, share
 from study.records.job import Job, Record, work
 from study.records.ledger import Ledger
+from study.spec.find_workload import resolved
 
 CONFIG = {"dataset": "digits", "train_limit": 100, "batch_size": 20}
 
@@ -26,7 +27,7 @@ def job(folder: Path, arm: str, number: int, **settings) -> Job:
     return Job(
         phase="search", arm=arm, condition="clean", seed=1, number=number,
         folder=str(folder), decide_at=(1, 2),
-        **work(TrainConfig(**(CONFIG | {"epochs": 3} | settings))),
+        **work(WORKLOAD, WORKLOAD.complete(CONFIG | {"epochs": 3} | settings)),
     )  # fmt: skip
 
 
@@ -104,7 +105,8 @@ def test_a_restarted_training_that_ends_by_the_clock_before_what_was_told_keeps_
 def ray():
     import ray
 
-    start_ray(None)
+    arms = {"a": {}}
+    start_ray(None, resolved({"name": "t", "arms": arms, "confirm": {"seeds": 1}}))
     yield ray
     ray.shutdown()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import study
 from study.errors import Paused
 from study.execution import watchdog
 from study.execution.watchdog import watching
@@ -78,16 +79,17 @@ def test_an_interruption_by_the_user_stays_one():
 def test_a_call_that_hears_no_signal_is_ended_with_the_process():
     code = """
 import signal, time
-from study import watch
-from study.faults import Paused
-watchdog.EVERY_S = watchdog.PATIENCE_S = 0.1
+from study.execution import watchdog
+from study.errors import Paused
+watchdog.EVERY_S = watchdog.END_AFTER_S = 0.1
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 with watchdog.watching(lambda: False, Paused("it died\\n  try: --resume")):
     time.sleep(60)
 """
     done = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=30, check=False,
+        cwd=Path(study.__file__).parents[1], capture_output=True, text=True, timeout=30,
+        check=False,
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr == "\nthe study pauses: it died\n  try: --resume\n"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
-from contrastive.config import TrainConfig, settings
+from contrastive import workload
+from contrastive.training import loop
+from contrastive.workload import WORKLOAD
 from study.execution import worker
 from study.execution.worker import run_job
 from study.records.job import Job, job_from, record_from
@@ -17,9 +20,9 @@ TINY = {"dataset": "digits", "train_limit": 60, "batch_size": 20, "epochs": 3}
 
 
 def job(tmp_path: Path, phase: str = "confirm", decide_at=(), **changes) -> Job:
-    config = settings(TrainConfig(**(TINY | changes)))
+    config = WORKLOAD.complete(TINY | changes)
     number = 0 if phase == "search" else None
-    return Job(phase, "a", "clean", 1, number, config, str(tmp_path / "c" / "x.pt"),
+    return Job(phase, "a", "clean", 1, number, config, str(tmp_path / "c"),
                data="", decide_at=tuple(decide_at))  # fmt: skip
 
 
@@ -65,11 +68,11 @@ def test_an_exception_is_an_outcome_with_its_traceback(tmp_path, monkeypatch):
     def broken(*args, **options):
         raise ZeroDivisionError("of the arm")
 
-    monkeypatch.setattr(worker, "train", broken)
+    monkeypatch.setattr(loop, "train", broken)
     found = reports(job(tmp_path))
     assert found[-1]["outcome"] == "failed"
     assert "ZeroDivisionError: of the arm" in found[-1]["failure"]
-    assert "test_trial.py" in found[-1]["failure"]
+    assert "test_worker.py" in found[-1]["failure"]
 
 
 class Killed(BaseException):
@@ -84,9 +87,42 @@ def plain_values(found: list[dict]) -> list[dict]:
     ]
 
 
+def killed_after_two(folder: Path, monkeypatch) -> Job:
+    """A job whose process dies as it reports epoch 2, with a checkpoint of it."""
+    monkeypatch.setattr(workload, "CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr(worker, "FLUSH_EVERY_S", 0.0)
+    data = job(folder)
+    alive = loop.train
+
+    def dies(*args, **options):
+        for record in alive(*args, **options):
+            if record.epoch == 3:
+                raise Killed
+            yield record
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "train", dies)
+        with pytest.raises(Killed):
+            reports(data)
+    assert {file.name for file in Path(data.checkpoint).iterdir()} == {"records.jsonl", "state.pt"}
+    return data
+
+
+def noted(monkeypatch) -> list[int]:
+    """The epochs that are trained from now on."""
+    trained: list[int] = []
+    original = loop.train
+    monkeypatch.setattr(
+        loop,
+        "train",
+        lambda *a, **o: (trained.append(r.epoch) or r for r in original(*a, **o)),
+    )
+    return trained
+
+
 def test_a_killed_job_goes_on_from_its_checkpoint_and_reports_the_same(tmp_path, monkeypatch):
     whole = reports(job(tmp_path / "whole"))
-    monkeypatch.setattr(worker, "CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr(workload, "CHECKPOINT_EVERY_S", 0.0)
     monkeypatch.setattr(worker, "FLUSH_EVERY_S", 0.0)
     interrupted = job(tmp_path / "killed")
 
@@ -97,44 +133,56 @@ def test_a_killed_job_goes_on_from_its_checkpoint_and_reports_the_same(tmp_path,
     with pytest.raises(Killed):
         run_job(interrupted.plain(), dies)
     assert Path(interrupted.checkpoint).exists()
-    trained = []
-    original = worker.train
-    monkeypatch.setattr(
-        worker,
-        "train",
-        lambda *a, **o: (trained.append(r.epoch) or r for r in original(*a, **o)),
-    )
+    trained = noted(monkeypatch)
     again = reports(interrupted)
     assert plain_values(again) == plain_values(whole)
-    assert trained == [3]
+    assert trained == [2, 3]  # an epoch is saved once it has been reported
     assert not Path(interrupted.checkpoint).exists()
 
 
 @pytest.mark.parametrize(
-    "damage", ["truncated", "garbage", "other job", "other settings", "a pickle"]
+    ("damage", "trained"),
+    [
+        ("none", [3]),
+        ("a torn last line", [3]),  # the saved state holds its records too
+        ("no records", [0, 1, 2, 3]),
+        ("zeros", [0, 1, 2, 3]),
+        ("a line that is no record", [0, 1, 2, 3]),
+        ("another job's", [0, 1, 2, 3]),
+        ("other settings", [0, 1, 2, 3]),
+        ("a folder in its place", [0, 1, 2, 3]),
+    ],
 )
-def test_a_damaged_checkpoint_costs_its_epochs_only(tmp_path, damage: str):
-    data = job(tmp_path)
-    file = Path(data.checkpoint)
-    file.parent.mkdir(parents=True)
-    if damage == "other job":
-        torch.save(
-            {"job": "search/b/0001", "config": data.config, "state": {}, "records": []}, file
-        )
+def test_damaged_records_cost_epochs_only(tmp_path, monkeypatch, damage: str, trained: list[int]):
+    whole = reports(job(tmp_path / "whole"))
+    data = killed_after_two(tmp_path / "killed", monkeypatch)
+    file = Path(data.checkpoint) / "records.jsonl"
+    header, *lines = file.read_text().splitlines(keepends=True)
+    assert [json.loads(line)["epoch"] for line in lines] == [0, 1, 2]
+    if damage == "a torn last line":
+        file.write_text("".join([header, *lines[:-1], lines[-1][: len(lines[-1]) // 2]]))
+    elif damage == "no records":
+        file.write_text(header)
+    elif damage == "zeros":
+        file.write_bytes(b"\0" * 999)
+    elif damage == "a line that is no record":
+        file.write_text("".join([header, '{"epoch": 0}\n', *lines[1:]]))
+    elif damage == "another job's":
+        other = json.loads(header) | {"job": "confirm/b/clean/0001"}
+        file.write_text("".join([json.dumps(other) + "\n", *lines]))
     elif damage == "other settings":
-        other = data.config | {"temperature": 0.2}
-        torch.save({"job": data.key, "config": other, "state": {}, "records": []}, file)
-    elif damage == "a pickle":
-        torch.save(
-            {"job": data.key, "config": data.config, "state": Path("x"), "records": []}, file
-        )
-    else:
-        torch.save({"job": data.key, "config": data.config, "state": {}, "records": []}, file)
-        content = file.read_bytes()
-        file.write_bytes(content[: len(content) // 2] if damage == "truncated" else b"\x00" * 99)
+        other = json.loads(header) | {"config": data.config | {"temperature": 0.2}}
+        file.write_text("".join([json.dumps(other) + "\n", *lines]))
+    elif damage == "a folder in its place":
+        file.unlink()
+        file.mkdir()
+    again = noted(monkeypatch)
     found = reports(data)
+    assert again == trained
     assert epochs(found) == [0, 1, 2, 3]
     assert found[-1]["outcome"] == "finished"
+    assert plain_values(found) == plain_values(whole)
+    assert not Path(data.checkpoint).exists()
 
 
 def test_jobs_survive_a_round_trip_through_plain_data(tmp_path):
@@ -157,7 +205,7 @@ def test_the_driver_is_told_whether_memory_was_the_cause(tmp_path, monkeypatch, 
     def greedy(*args, **options):
         raise error
 
-    monkeypatch.setattr(worker, "train", greedy)
+    monkeypatch.setattr(loop, "train", greedy)
     (found,) = reports(job(tmp_path))
     assert found["outcome"] == "failed"
     assert found["out_of_memory"] == memory
@@ -168,8 +216,8 @@ def test_the_driver_is_told_whether_memory_was_the_cause(tmp_path, monkeypatch, 
 @pytest.mark.parametrize(("retried", "kept"), [("", True), ("out of memory before", False)])
 def test_a_checkpoint_is_kept_for_a_second_run_only(tmp_path, monkeypatch, retried: str, kept):
     first = dataclasses.replace(job(tmp_path), gpus=0.5, retried=retried)
-    real = worker.train
-    monkeypatch.setattr(worker, "CHECKPOINT_EVERY_S", -1.0)
+    real = loop.train
+    monkeypatch.setattr(workload, "CHECKPOINT_EVERY_S", -1.0)
 
     def greedy(*args, **options):
         for record in real(*args, **options):
@@ -177,6 +225,6 @@ def test_a_checkpoint_is_kept_for_a_second_run_only(tmp_path, monkeypatch, retri
             if record.epoch == 2:
                 raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(worker, "train", greedy)
+    monkeypatch.setattr(loop, "train", greedy)
     assert reports(first)[-1]["outcome"] == "failed"
     assert Path(first.checkpoint).exists() == kept

@@ -23,12 +23,13 @@ from study.phases.pruners import Halving
 from study.phases.search import SearchSource
 from study.records.job import Job, Record
 from study.records.ledger import Ending, Ledger
+from study.spec.find_workload import resolved
 
 METRIC = "val/knn_top1"
 
 
 def study(arms: dict | None = None, trials: int = 9, epochs: int = 9, **search) -> Study:
-    return Study.model_validate(
+    return resolved(
         {
             "name": "s",
             "trial": {"dataset": "digits", "epochs": epochs},
@@ -512,12 +513,12 @@ def test_whatever_depends_on_the_clock_is_told(tmp_path):
     assert "search.budget.epochs makes it exact" in caveat
     assert source_in(tmp_path / "epochs", study(budget={"epochs": 9})).caveats() == []
     trial = {"trial": s.trial | {"budget": {"seconds": 5.0}}}
-    both = Study.model_validate(s.model_dump(exclude_none=True) | trial)
+    both = resolved(s.model_dump(exclude_none=True) | trial)
     of_seconds, of_hours = source_in(tmp_path / "both", both).caveats()
     assert "a budget of views makes it exact" in of_seconds
     assert of_hours == caveat
     counted = {"trial": s.trial | {"budget": {"epochs": 9}}}
-    plain = Study.model_validate(study().model_dump(exclude_none=True) | counted)
+    plain = resolved(study().model_dump(exclude_none=True) | counted)
     assert source_in(tmp_path / "plain", plain).caveats() == []
 
 
@@ -605,7 +606,7 @@ class TestSeveralMetrics:
             ended.append(Ending(dataclasses.replace(job, number=number), "finished", (record,)))
         worst = Record(9, {METRIC: 2.0, "views": 0.0}, {})
         ended.append(Ending(dataclasses.replace(job, number=40), "stopped", (worst,)))
-        found = {ending.job.number: values for ending, values in front(ended, s.search)}
+        found = {ending.job.number: values for ending, values in front(ended, s)}
         assert found == {t.number: tuple(t.values) for t in both.best_trials}
         assert len(set(found.values())) > 1
 
@@ -613,7 +614,7 @@ class TestSeveralMetrics:
         s = self.several(smooth_epochs=2)
         job = source_in(tmp_path, s).next()
         records = [Record(e, {METRIC: 0.1 * e, "views": 10.0 * e}, {}) for e in range(5)]
-        assert judged(Ending(job, "finished", tuple(records)), s.search) == [
+        assert judged(Ending(job, "finished", tuple(records)), s) == [
             pytest.approx(0.35), 40.0,
         ]  # fmt: skip
 
@@ -732,3 +733,100 @@ def test_too_many_failures_pause_the_study_with_the_reason(tmp_path):
     assert "2 trials of a have failed" in told
     assert "KeyError: 'colour'" in told
     assert "--resume --set search.max_failures=4" in told
+
+
+class TestLower:
+    """A metric that is better when lower, negated, decides as the metric that is better higher."""
+
+    FUNCTION = (
+        "def train(run, *, temperature: float = 0.5, num_positives: int = 1, epochs: int = 9):\n"
+        "    ...\n"
+    )
+
+    @pytest.fixture
+    def both(self, tmp_path):
+        """Searches of one study for the larger figures, and for the smaller of their negatives."""
+        (tmp_path / "my_curves.py").write_text(self.FUNCTION)
+
+        def of(better: str, **search) -> SearchSource:
+            metric = {"better": better}
+            cost = {"better": "lower", "kind": "cost"}
+            data = study(arms={"a": {}, "b": {}}, **search).model_dump(
+                exclude={"workload", "metrics", "beside", "confirm"}, exclude_none=True
+            )
+            for dimension in data["search"]["space"].values():
+                dimension.pop("when")
+            data |= {
+                "workload": "my_curves:train",
+                "trial": {"epochs": data["trial"]["epochs"]},
+                "metrics": {METRIC: metric, "test/knn_top1": metric, "views": cost},
+                "confirm": {"seeds": 2},
+            }
+            return source_in(tmp_path / better, resolved(data, tmp_path))
+
+        return lambda **search: (of("higher", **search), of("lower", **search))
+
+    @staticmethod
+    def play_both(higher: SearchSource, lower: SearchSource, score=curve, **options) -> None:
+        play(higher, score=score, **options)
+        play(lower, score=lambda job, epoch: -score(job, epoch), **options)
+
+    @pytest.mark.parametrize("sampler", ["tpe", "gp", "nsga2"])
+    def test_the_same_is_drawn_stopped_and_chosen(self, both, sampler: str):
+        higher, lower = both(sampler=sampler, trials=12)
+        self.play_both(higher, lower)
+        assert shape(lower) == shape(higher)
+        assert {"stopped", "finished"} == {outcome for _, _, outcome, _ in shape(lower)}
+        assert lower.winners() == higher.winners()
+        best = min(
+            (e for e in endings(lower) if e.outcome == "finished" and e.job.arm == "a"),
+            key=lambda e: e.last(METRIC),
+        )
+        assert lower.winners()["a"] == best.job.drawn
+
+    @pytest.mark.parametrize("rule", ["asha", "median", "wilcoxon"])
+    def test_the_same_trials_are_stopped_by_every_rule(self, both, rule: str):
+        stopping = {"rule": rule, "grace_epochs": 2, "reduction_factor": 2}
+        higher, lower = both(trials=12, sampler="random", early_stopping=stopping)
+        self.play_both(higher, lower)
+        assert shape(lower) == shape(higher)
+        assert "stopped" in {outcome for _, _, outcome, _ in shape(lower)}
+
+    def test_the_same_trials_are_rechecked_and_the_same_one_wins(self, both):
+        again = {"top": 2, "seeds": [7, 8]}
+        sources = both(trials=3, early_stopping="none", rechecks=again)
+        self.play_both(*sources, score=lambda job, epoch: {0: 0.70, 1: 0.68, 2: 0.3}[job.number])
+        for sign, source in zip((1, -1), sources, strict=True):
+            jobs = source.recheck_jobs()
+            assert {job.number for job in jobs} == {0, 1}
+            for job in jobs:
+                value = sign * (0.6 if job.number == 0 else 0.65)
+                source._ledger.write(Ending(job, "finished", (Record(9, {METRIC: value}, {}),)))
+            drawn = {e.job.number: e.job.drawn for e in endings(source) if e.job.arm == "a"}
+            assert source.winners()["a"] == drawn[1]
+
+    def test_a_recheck_that_failed_does_not_win_by_having_no_figure(self, both):
+        _, source = both(trials=2, early_stopping="none", rechecks={"top": 2, "seeds": [7]})
+        play(source, score=lambda job, epoch: 0.1 + 0.1 * job.number)
+        for job in source.recheck_jobs():
+            outcome = "diverged" if job.number == 0 else "finished"
+            source._ledger.write(Ending(job, outcome, (Record(9, {METRIC: 0.5}, {}),)))
+        drawn = {e.job.number: e.job.drawn for e in endings(source) if e.job.arm == "a"}
+        assert source.winners()["a"] == drawn[1]
+
+    def test_the_same_trials_are_on_the_front(self, both):
+        higher, lower = both(
+            trials=16, early_stopping="none", sampler="random", metric=[METRIC, "views"]
+        )
+        costs = {"views": lambda job, epoch: epoch * round(10 * job.config["temperature"])}
+        self.play_both(higher, lower, costs=costs)
+        fronts = []
+        for source in (higher, lower):
+            own = [e for e in endings(source) if e.job.arm == "a"]
+            fronts.append([(e.job.number, *values) for e, values in front(own, source._study)])
+        assert [(number, -score, cost) for number, score, cost in fronts[0]] == fronts[1]
+        assert len(fronts[1]) > 1
+        assert lower.winners() == higher.winners()
+        assert lower.winners()["a"] == next(
+            e.job.drawn for e in endings(lower) if e.job.number == fronts[1][0][0]
+        )

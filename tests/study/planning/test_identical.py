@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from study import session
-from study.design.study import Study
 from study.planning.identical import identical_lines
 from study.run import main
+from study.spec.find_workload import resolved
 
 BASE: dict[str, Any] = {
     "name": "a",
@@ -26,7 +26,7 @@ SEARCH = {"search": {"trials_per_arm": 2, "space": SPACE}}
 
 
 def lines(**changes) -> list[str]:
-    return list(identical_lines(Study.model_validate(BASE | changes)))
+    return list(identical_lines(resolved(BASE | changes)))
 
 
 def test_a_study_whose_parts_differ_is_told_nothing():

@@ -6,16 +6,27 @@ import optuna
 import pytest
 from optuna.distributions import FloatDistribution
 
-from study.design.study import Parameter, Study
+from contrastive.workload import WORKLOAD
+from study.design.search_space import SearchSpace
+from study.design.study import Parameter
 from study.records.job import Job, Record
 from study.records.ledger import Ending, Ledger
 from study.reporting.importance import importance, importances
+from study.spec.find_workload import resolved
 
 METRIC = "val/knn_top1"
-SPACE = {
+DIMENSIONS = {
     "temperature": Parameter(low=0.1, high=1.0),
     "learning_rate": Parameter(low=0.001, high=0.02),
 }
+
+
+def space(**more: Parameter) -> SearchSpace:
+    return SearchSpace(DIMENSIONS | more, fixed={}, workload=WORKLOAD)
+
+
+SPACE = space()
+TEMPERATURE = SearchSpace({"temperature": DIMENSIONS["temperature"]}, fixed={}, workload=WORKLOAD)
 
 
 def ending(number: int, drawn: dict, curve: list[float], outcome: str = "finished") -> Ending:
@@ -77,10 +88,10 @@ def test_the_same_trials_give_the_same_numbers():
 
 
 def test_a_setting_that_some_trials_lack_is_judged_among_those_that_have_it():
-    space = SPACE | {
-        "num_positives": Parameter(choices=[1, 2]),
-        "aggregation": Parameter(choices=["x", "y"], when={"num_positives": [2]}),
-    }
+    both = space(
+        num_positives=Parameter(choices=[1, 2]),
+        aggregation=Parameter(choices=["x", "y"], when={"num_positives": [2]}),
+    )
     endings = []
     for number in range(24):
         several = number % 2
@@ -90,8 +101,8 @@ def test_a_setting_that_some_trials_lack_is_judged_among_those_that_have_it():
             own["aggregation"] = kind
         score = 0.9 if several and kind == "y" else 0.1
         endings.append(ending(number, own, [0.0, score + number / 1000]))
-    rows = {r["setting"]: r for r in importance(space, endings, metric=METRIC)["settings"]}
-    assert set(rows) == set(space)
+    rows = {r["setting"]: r for r in importance(both, endings, metric=METRIC)["settings"]}
+    assert set(rows) == set(both)
     assert rows["aggregation"]["importance"] > rows["learning_rate"]["importance"]
     assert rows["aggregation"]["p_shuffled"] <= 0.05
 
@@ -113,19 +124,19 @@ def test_a_diverged_trial_is_a_bad_one_and_a_failed_one_is_none():
 
 
 @pytest.mark.parametrize(
-    ("endings", "space", "reason"),
+    ("endings", "searched", "reason"),
     [
         ([], SPACE, "not in the study's folder"),
         (planted(9), SPACE, "9 trials can be judged; 10 are needed"),
-        (planted(), {"temperature": SPACE["temperature"]}, "fewer than two settings"),
+        (planted(), TEMPERATURE, "fewer than two settings"),
         ([ending(i, drawn(i), [0.0, 0.5]) for i in range(12)], SPACE, "the same score"),
         ([ending(i, drawn(i), [0.0], "diverged") for i in range(12)], SPACE, "no epoch in common"),
         ([ending(i, drawn(i), [0.0] if i else [0.0, 0.5]) for i in range(12)], SPACE,
          "no epoch in common"),
     ],
 )  # fmt: skip
-def test_where_there_is_no_number_there_is_a_reason(endings, space, reason):
-    found = importance(space, endings, metric=METRIC)
+def test_where_there_is_no_number_there_is_a_reason(endings, searched, reason):
+    found = importance(searched, endings, metric=METRIC)
     assert found["settings"] == []
     assert reason in found["reason"]
 
@@ -133,7 +144,7 @@ def test_where_there_is_no_number_there_is_a_reason(endings, space, reason):
 def test_a_study_gives_each_arm_its_own_from_the_logged_trials(tmp_path):
     search = {"trials_per_arm": 20,
               "space": {n: p.model_dump(exclude_none=True) for n, p in SPACE.items()}}  # fmt: skip
-    study = Study.model_validate({"name": "s", "arms": {"a": {}, "b": {}}, "search": search,
+    study = resolved({"name": "s", "arms": {"a": {}, "b": {}}, "search": search,
                                   "confirm": {"seeds": 2}})  # fmt: skip
     ledger = Ledger(tmp_path)
     for one in planted():
@@ -142,3 +153,15 @@ def test_a_study_gives_each_arm_its_own_from_the_logged_trials(tmp_path):
     assert found["a"]["settings"][0]["setting"] == "temperature"
     assert "not in the study's folder" in found["b"]["reason"]
     assert importances(study.model_copy(update={"search": None}), ledger) == {}
+
+
+def test_a_metric_that_is_better_when_lower_gives_the_same_numbers_as_its_negative():
+    def negated(one: Ending) -> Ending:
+        records = tuple(Record(r.epoch, {METRIC: -r.metrics[METRIC]}, {}) for r in one.records)
+        return Ending(one.job, one.outcome, records)
+
+    diverged = ending(20, {"temperature": 0.9, "learning_rate": 0.02}, [0.0], "diverged")
+    higher = importance(SPACE, [*planted(), diverged], metric=METRIC)
+    mirrored = [*map(negated, planted()), diverged]
+    assert importance(SPACE, mirrored, metric=METRIC, better="lower") == higher
+    assert importance(SPACE, mirrored, metric=METRIC) != higher

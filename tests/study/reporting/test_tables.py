@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from contrastive.config import TrainConfig
 from study.design.study import Study
 from study.records.job import Job, Record, work
 from study.records.ledger import Ending, Ledger
 from study.reporting.tables import write_tables
+from study.spec.find_workload import resolved
 from study.storage.folder import Folder
 
 # (arm, outcome, val/knn_top1, views, temperature)
@@ -26,7 +26,7 @@ TRIALS = [
 
 def study(metric: object) -> Study:
     space = {"temperature": {"low": 0.1, "high": 1.0}}
-    return Study.model_validate(
+    return resolved(
         {
             "name": "p",
             "trial": {"dataset": "digits", "epochs": 3},
@@ -42,22 +42,25 @@ def tables(folder: Path, metric: object) -> Folder:
     s, ledger = study(metric), Ledger(folder)
     for number, (arm, outcome, quality, views, temperature) in enumerate(TRIALS):
         drawn = {"temperature": temperature}
+        training = work(s.trains, s.trains.complete(s.fixed(arm, "default") | drawn))
         job = Job(
             phase="search", arm=arm, condition="default", seed=0, number=number, drawn=drawn,
-            folder=str(folder), **work(TrainConfig(**(s.fixed(arm, "default") | drawn))),
+            folder=str(folder), **training,
         )  # fmt: skip
         record = Record(3, {"val/knn_top1": quality, "views": views}, {})
         ledger.write(Ending(job, outcome, (record,)))
     winners = {"a": {"temperature": 0.2}, "b": {"temperature": 0.5}}
-    write_tables(Folder(folder), s, winners, {})
+    Folder(folder).freeze(winners)
+    write_tables(Folder(folder), s, {})
     return Folder(folder)
 
 
 def test_the_pareto_front_of_each_arm_by_itself(tmp_path):
     folder = tables(tmp_path, ["val/knn_top1", "views"])
     front = pd.read_csv(folder.path / "pareto.csv")
-    assert list(front.columns) == ["arm", "trial", "winner", "val/knn_top1", "views", "config"]
-    rows = front[["arm", "trial", "winner", "val/knn_top1", "views"]].to_numpy().tolist()
+    shown = ["arm", "trial", "winner", "val/knn_top1", "views"]
+    assert set(front.columns) == {*shown, "replicate", "config"}
+    rows = front[shown].to_numpy().tolist()
     assert rows == [
         ["a", 1, True, 0.6, 900.0],
         ["a", 0, False, 0.5, 300.0],

@@ -13,12 +13,13 @@ from study.records.job import Record
 from study.records.ledger import Ending, Ledger
 from study.reporting.tables import write_tables
 from study.reporting.verify import _pareto, _search
+from study.spec.find_workload import resolved
 from study.storage.folder import Folder
 
 
 def study(**changes: object) -> Study:
     search = {"trials_per_arm": 3, "space": {"temperature": {"low": 0.1, "high": 1.0}}}
-    return Study.model_validate(
+    return resolved(
         {
             "name": "v",
             "trial": {"dataset": "digits", "epochs": 6},
@@ -41,13 +42,14 @@ def searched(folder: Path, s: Study, told_before: int = 0) -> Folder:
         source.on_records(job, records[: max(4, told_before)])
         last = Record(3, {"val/knn_top1": quality, "views": 250.0}, {})
         source.on_end(Ending(job, "finished", (*records[:3], last)))
-    write_tables(Folder(folder), s, source.winners(), {})
+    Folder(folder).freeze(source.winners())
+    write_tables(Folder(folder), s, {})
     return Folder(folder)
 
 
 def found(folder: Folder, s: Study) -> list[str]:
     winners = SearchSource(s, folder.path, Ledger(folder.path), slots=1).winners()
-    return [*_pareto(folder, s, winners), *_search(folder, s)]
+    return [*_pareto(folder, s, [(s, winners)]), *_search(folder, s)]
 
 
 def change(folder: Folder, metric: str, value: float) -> None:

@@ -9,14 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+import study as study_package
 from study.design.study import Study
 from study.errors import StudyError
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
-from study.records.files import write_whole
+from study.records.files import digest, write_whole
 from study.records.job import Job, Record
 from study.records.ledger import Ending, Ledger
 from study.records.rows import result_rows
+from study.spec.find_workload import resolved
 from study.storage.folder import Folder
 
 
@@ -29,7 +32,7 @@ def study(**changes) -> Study:
         "search": {"trials_per_arm": 3, "space": {"temperature": {"low": 0.1, "high": 1.0}}},
         "confirm": {"seeds": 2},
     }
-    return Study.model_validate(data | changes)
+    return resolved(data | changes)
 
 
 def opened(path: Path, s: Study, resume: bool = False) -> Folder:
@@ -44,7 +47,7 @@ def opened(path: Path, s: Study, resume: bool = False) -> Folder:
 
 def test_a_study_is_found_again_as_it_was(tmp_path):
     folder = opened(tmp_path, study())
-    assert folder.load() == study(confirm={"seeds": [1, 2]})
+    assert folder.load().model_dump() == study(confirm={"seeds": [1, 2]}).model_dump()
     again = opened(tmp_path, study(), resume=True)
     assert (again.identity(), again.hash()) == (folder.identity(), folder.hash())
 
@@ -70,6 +73,37 @@ def test_the_hash_is_of_the_design_and_not_of_the_machine(tmp_path):
 def test_a_study_may_grow(tmp_path, change):
     opened(tmp_path, study())
     opened(tmp_path, study(**change), resume=True)
+
+
+def recorded(folder: Folder, data: dict) -> None:
+    """Write the study file as an earlier version has written it."""
+    del data["hash"]
+    kept = {"id": data.pop("id"), "hash": digest(data)}
+    folder.study_yaml.write_text(yaml.safe_dump(kept | data, sort_keys=False))
+    assert folder.hash() == folder.computed_hash()
+
+
+def test_a_study_recorded_before_workloads_had_names_goes_on(tmp_path):
+    folder = opened(tmp_path, study())
+    data = yaml.safe_load(folder.study_yaml.read_text())
+    for name in ("workload", "metrics", "resources"):
+        data.pop(name)
+    recorded(folder, data)
+    old = folder.load()
+    assert old.better("val/knn_top1") == "higher"
+    assert old.better("views") == "lower"
+    opened(tmp_path, study(confirm={"seeds": 4}), resume=True)
+    assert folder.load().metrics == study().metrics
+
+
+def test_a_metric_that_turns_round_is_another_design(tmp_path):
+    folder = opened(tmp_path, study())
+    data = yaml.safe_load(folder.study_yaml.read_text())
+    data["metrics"]["val/knn_top1"]["better"] = "lower"
+    del data["resources"]
+    recorded(folder, data)
+    with pytest.raises(StudyError, match=r"val/knn_top1\.better: was lower, is now higher"):
+        opened(tmp_path, study(), resume=True)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +172,7 @@ def test_runs_made_with_other_winners_are_not_taken_for_the_new_ones(tmp_path):
     ledger.write(ending(old[0]))
     new = confirmation_jobs(study(), {"a": {"temperature": 0.3}, "b": {}}, tmp_path)
     with pytest.raises(StudyError, match="made with other settings"):
-        ConfirmSource(new, ledger)
+        ConfirmSource(new, ledger, study().trains)
 
 
 def test_failed_runs_are_run_again_and_diverged_ones_are_not(tmp_path):
@@ -146,7 +180,7 @@ def test_failed_runs_are_run_again_and_diverged_ones_are_not(tmp_path):
     jobs = confirmation_jobs(study(), {"a": {}, "b": {}}, tmp_path)
     ledger.write(Ending(jobs[0], "failed", (), "out of memory"))
     ledger.write(Ending(jobs[1], "diverged", (), "epoch 1"))
-    source = ConfirmSource(jobs, ledger)
+    source = ConfirmSource(jobs, ledger, study().trains)
     assert source.remaining() == len(jobs) - 1
     assert source.next() == jobs[0]
 
@@ -163,13 +197,13 @@ def test_more_trials_are_refused_once_the_winners_are_frozen(tmp_path):
 def test_two_drivers_of_one_study_are_kept_apart(tmp_path):
     folder = opened(tmp_path, study())
     code = (
-        "import sys; from pathlib import Path; from study.folder import Folder\n"
+        "import sys; from pathlib import Path; from study.storage.folder import Folder\n"
         "with Folder(Path(sys.argv[1])).locked(): print('in', flush=True); sys.stdin.read()"
     )
     other = subprocess.Popen(
         [sys.executable, "-c", code, str(folder.path)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        cwd=Path(__file__).parents[3],
+        cwd=Path(study_package.__file__).parents[1],
     )  # fmt: skip
     assert other.stdout.readline() == "in\n"
     with pytest.raises(StudyError, match="another process"), folder.locked():
@@ -221,10 +255,10 @@ def ending(job: Job) -> Ending:
 def test_finished_runs_are_not_handed_out_again(tmp_path):
     ledger = Ledger(tmp_path)
     jobs = confirmation_jobs(study(), {"a": {}, "b": {}}, tmp_path)
-    source = ConfirmSource(jobs, ledger)
+    source = ConfirmSource(jobs, ledger, study().trains)
     first = source.next()
     source.on_end(ending(first))
-    later = ConfirmSource(jobs, ledger)
+    later = ConfirmSource(jobs, ledger, study().trains)
     assert later.remaining() == len(jobs) - 1
     assert later.next() == jobs[1]
 
@@ -244,8 +278,8 @@ def test_endings_survive_a_round_trip_and_not_only_finite_ones(tmp_path):
 def test_result_rows_hold_what_a_seed_determines_and_nothing_else(tmp_path):
     job = confirmation_jobs(study(), {"a": {}, "b": {}}, tmp_path)[0]
     rows = list(result_rows([ending(job)]))
-    assert ("a", "clean", 1, "", "test/knn_top1", "0.25", 75, 300) in rows
-    assert ("a", "clean", 1, 1, "val/knn_top1", "0.1", 1, 10) in rows
+    assert ("a", "clean", "", 1, "", "test/knn_top1", "0.25", 75, 300) in rows
+    assert ("a", "clean", "", 1, 1, "val/knn_top1", "0.1", 1, 10) in rows
     assert not any(row[4] == "seconds" for row in rows)
 
 

@@ -21,6 +21,7 @@ from study.records.files import write_whole
 from study.records.job import Job, Record
 from study.records.ledger import Ending, Ledger
 from study.run import main
+from study.spec.find_workload import resolved
 from study.storage import driver_lease
 from study.storage.driver_lease import SIGN, DriverLease
 from study.storage.folder import Folder
@@ -129,7 +130,7 @@ class Frail(Store):
 
 
 def searched() -> Study:
-    return Study.model_validate(
+    return resolved(
         {
             "name": "s",
             "trial": {"dataset": "digits", "epochs": 4},
@@ -160,11 +161,12 @@ def carry_out(folder: Path, s: Study, after_each) -> None:
         if winners is None:
             source = SearchSource(s, folder, ledger, slots=2)
             play(source, after_each)
-            play(ConfirmSource(source.recheck_jobs(), ledger), after_each)
+            play(ConfirmSource(source.recheck_jobs(), ledger, s.trains), after_each)
             winners = source.winners()
             there.freeze(winners)
             after_each()
-        play(ConfirmSource(confirmation_jobs(s, winners, folder), ledger), after_each)
+        jobs = confirmation_jobs(s, winners, folder)
+        play(ConfirmSource(jobs, ledger, s.trains), after_each)
 
 
 def play(source, after_each) -> None:
@@ -603,7 +605,7 @@ def test_who_fetches_for_long_gives_signs_of_life_and_none_after_a_failure(
 
 
 def test_a_session_that_could_not_copy_everything_ends_as_paused(tmp_path, monkeypatch, brisk):
-    monkeypatch.setattr("study.storage.remote_study.PATIENCE_S", 1.0)
+    monkeypatch.setattr("study.storage.remote_study.WAIT_AT_END_S", 1.0)
     stored = RemoteStudy(address(tmp_path), "s", print)
     monkeypatch.setenv("CONTRASTIVE_CACHE", str(tmp_path / "one"))
 

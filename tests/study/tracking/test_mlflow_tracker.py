@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contrastive.config import TrainConfig
+from contrastive.workload import WORKLOAD
 from study.records.job import Job, Record, work
 from study.records.ledger import Ending
 from study.tracking.mlflow_address import browse_command, browse_url
@@ -39,8 +39,8 @@ def test_final_figures_at_an_epoch_that_was_written_before_are_not_lost(tmp_path
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-    config = TrainConfig(dataset="digits", epochs=50, budget={"seconds": 5.0})
-    job = Job("confirm", "a", "clean", 1, None, folder=str(tmp_path), **work(config))
+    config = WORKLOAD.complete({"dataset": "digits", "epochs": 50, "budget": {"seconds": 5.0}})
+    job = Job("confirm", "a", "clean", 1, None, folder=str(tmp_path), **work(WORKLOAD, config))
     records = [Record(epoch, {"views": 10.0 * epoch}, {}) for epoch in range(7)]
     last = Record(4, {"views": 40.0, "test/knn_top1": 0.5}, {})
     warned: list[str] = []

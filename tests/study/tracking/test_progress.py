@@ -29,10 +29,11 @@ class Clock:
         return self.now
 
 
-def shown(terminal: bool, act) -> str:
+def shown(terminal: bool, act, **options) -> str:
     out, clock = io.StringIO(), Clock()
     console = Console(file=out, force_terminal=terminal, width=100, color_system=None)
-    display = Display("search", {"a": 3, "b": 3}, metric=METRIC, console=console, clock=clock)
+    planned = {"a": 3, "b": 3}
+    display = Display("search", planned, metric=METRIC, console=console, clock=clock, **options)
     act(display, clock)
     if terminal:
         console.print(display.render())
@@ -58,6 +59,11 @@ def test_the_table_counts_done_running_stopped_failed_and_best():
     b = next(line.split() for line in text.splitlines() if line.startswith("b "))
     assert a[-5:] == ["3/3", "·", "1", "1", "0.700"]
     assert b[-5:] == ["0/3", "1", "·", "·", "0.250"]
+
+
+def test_the_best_of_a_metric_that_is_better_when_lower_is_the_smallest():
+    text = shown(False, some, better="lower")
+    assert "a 3/3 (1 stopped, 1 diverged), best 0.500 | b 0/3, best 0.250" in text
 
 
 def test_time_left_counts_what_running_jobs_have_done():

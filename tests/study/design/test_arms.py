@@ -1,4 +1,4 @@
-"""Is a budget known before a training starts, refused where it contradicts, and spent fairly?"""
+"""Are arms and their lengths resolved once; are budgets known beforehand and spent fairly?"""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from study.design.length import epochs_of, planned_epochs
 
-from contrastive.config import TrainConfig, settings
+from contrastive.workload import WORKLOAD
+from study.design.arms import arms_of, planned_epochs, timed
 from study.errors import SpecError, StudyError
 from study.execution.in_process import execute_here
 from study.execution.worker import run_job
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
 from study.phases.search import SearchSource
 from study.planning.dry_run import plan_lines
-from study.records.job import job_from, record_from, work
+from study.records.job import Job, job_from, record_from, work
 from study.records.ledger import Ending, Ledger
 from study.reporting.verify import _other_configs
 from study.spec.load import load_study
@@ -59,15 +59,17 @@ def refused(load, text: str, **options) -> str:
 
 def test_epochs_follow_from_views_positives_and_images(load):
     study = load()
-    assert epochs_of(study, "one", "default") == (5, 5)
-    assert epochs_of(study, "four", "default") == (2, 2)
-    assert epochs_of(study, "any", "default") == (2, 5)
-    assert epochs_of(study, "any", "default", data=False) is None
+    assert arms_of(study)["one"].length("default") == (5, 5)
+    assert arms_of(study)["four"].length("default") == (2, 2)
+    assert arms_of(study)["any"].length("default") == (2, 5)
+    assert arms_of(study)["any"].length("default", data=False) is None
+    assert not timed(study, "default")
+    assert timed(load(TIMED), "default")
     # A batch of 31 leaves 29 of 60 images out: as many views take twice the epochs.
     searched = VIEWS.replace(
         "choices: [1, 2, 4]}", "choices: [1]}\n    batch_size: {low: 20, high: 40}"
     )
-    assert epochs_of(load(searched), "any", "default") == (5, 10)
+    assert arms_of(load(searched))["any"].length("default") == (5, 10)
 
 
 def test_a_job_knows_its_epochs_and_keeps_them(load, tmp_path):
@@ -95,12 +97,11 @@ def test_no_trial_is_stopped_at_its_own_last_epoch(load, tmp_path):
 
 def test_a_job_that_ends_by_itself_is_not_stopped_in_the_same_breath(tmp_path):
     """With a budget of seconds nobody knows the last epoch beforehand, and it may be a rung."""
-    config = TrainConfig(
-        dataset="digits", train_limit=60, batch_size=20, epochs=50, budget={"seconds": 1e-9}
+    config = WORKLOAD.complete(
+        {"dataset": "digits", "train_limit": 60, "batch_size": 20, "epochs": 50}
+        | {"budget": {"seconds": 1e-9}}
     )
-    from study.records.job import Job
-
-    job = Job("search", "a", "clean", 1, 0, settings(config), str(tmp_path), "", decide_at=(1, 2))
+    job = Job("search", "a", "clean", 1, 0, config, str(tmp_path), "", decide_at=(1, 2))
     found: list[dict] = []
     run_job(job.plain(), found.append)
     assert [[r["epoch"] for r in report["records"]] for report in found] == [[0, 1]]
@@ -218,9 +219,11 @@ def test_the_plan_tells_the_rungs(load, text, told):
 def test_a_design_without_a_budget_is_recorded_as_before(load):
     study = load(VIEWS.replace("budget: {views: 600}", "epochs: 5"))
     assert "budget" not in str(study.declared())
-    job = work(TrainConfig(dataset="digits", train_limit=60, epochs=7))
-    assert job["planned"] is None
-    assert planned_epochs(TrainConfig(dataset="digits", train_limit=60, epochs=7)) == 7
+    settings = WORKLOAD.complete(
+        {"dataset": "digits", "train_limit": 60, "batch_size": 20, "epochs": 7}
+    )
+    assert work(WORKLOAD, settings)["planned"] == 7
+    assert planned_epochs(WORKLOAD, settings) == 7
 
 
 def test_runs_recorded_before_a_setting_existed_are_kept(load, tmp_path):
@@ -230,14 +233,14 @@ def test_runs_recorded_before_a_setting_existed_are_kept(load, tmp_path):
     for job in jobs:
         older = {k: v for k, v in job.config.items() if k not in ("budget", "compile")}
         ledger.write(Ending(replace(job, config=older), "finished", ()))
-    assert ConfirmSource(jobs, ledger).remaining() == 0
+    assert ConfirmSource(jobs, ledger, study.trains).remaining() == 0
     winners = {arm: {} for arm in study.arms}
-    assert list(_other_configs(Folder(tmp_path), study, winners)) == []
+    assert list(_other_configs(Folder(tmp_path), study, [(study, winners)])) == []
     other = replace(jobs[0], config=jobs[0].config | {"epochs": 6})
     ledger.write(Ending(other, "finished", ()))
     with pytest.raises(StudyError, match=r"1 runs, the first .* made with other settings"):
-        ConfirmSource(jobs, ledger)
+        ConfirmSource(jobs, ledger, study.trains)
     told = [f"{jobs[0].key}: was run with other settings than the winner's"]
-    assert list(_other_configs(Folder(tmp_path), study, winners)) == told
+    assert list(_other_configs(Folder(tmp_path), study, [(study, winners)])) == told
     ledger.write(Ending(replace(other, config={"epochs": -1, "no": 1}), "finished", ()))
-    assert list(_other_configs(Folder(tmp_path), study, winners)) == told
+    assert list(_other_configs(Folder(tmp_path), study, [(study, winners)])) == told

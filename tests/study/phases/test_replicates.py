@@ -1,0 +1,234 @@
+"""Replicates are independent searches, the same in every arm, and survive any interruption."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from study.errors import SpecError
+from study.execution import execute_here
+from study.phases import ReplicatesSource
+from study.records import Ledger
+from study.reporting import write_tables
+from study.spec import load_study
+from study.storage import Folder
+
+TRAIN = """\
+import random
+
+def train(run, *, rate: float = 0.5, kind: str = "a", split_seed: int = 0, epochs: int = 3):
+    noise = random.Random(f"{run.seed} {split_seed}").gauss(0, 0.02)
+    for epoch in range(1, epochs + 1):
+        metrics = {"val/error": (rate - 0.3) ** 2 + (kind == "b") * 0.05 + noise / epoch}
+        if epoch == epochs and run.read_test:
+            metrics["test/error"] = metrics["val/error"] + noise
+        run.report(epoch, metrics)
+"""
+STUDY = """\
+name: r
+workload: surface:train
+metrics: {val/error: {better: lower}, test/error: {better: lower}}
+arms: {a: {kind: a}, b: {kind: b}}
+search:
+  replicates: 3
+  vary: [sampler, training, split]
+  trials_per_arm: 3
+  space: {rate: {low: 0.0, high: 1.0}}
+  early_stopping: {grace_epochs: 1, reduction_factor: 2}
+confirm: {seeds: 1}
+claims: [{id: A, better: a, than: b, metric: test/error}]
+"""
+
+
+@pytest.fixture
+def load(tmp_path: Path):
+    (tmp_path / "surface.py").write_text(TRAIN)
+
+    def loaded(*overrides: str):
+        (tmp_path / "r.yaml").write_text(STUDY)
+        return load_study(tmp_path / "r.yaml", overrides=overrides)
+
+    return loaded
+
+
+class Killed(BaseException):
+    """The driver dies."""
+
+
+class KilledAfter:
+    """A monitor that ends the driver after so many jobs."""
+
+    def __init__(self, jobs: int) -> None:
+        self.left = jobs
+
+    def on_start(self, job) -> None: ...
+
+    def on_records(self, job, records) -> None: ...
+
+    def on_end(self, ending) -> None:
+        self.left -= 1
+        if not self.left:
+            raise Killed
+
+
+def run(study, path: Path, *, jobs: int | None = None) -> list[dict[str, str]]:
+    folder, ledger = Folder(path / "r"), Ledger(path / "r")
+    folder.path.mkdir(parents=True, exist_ok=True)
+    source = ReplicatesSource(study, folder, ledger, slots=1)
+    execute_here(source, monitors=[KilledAfter(jobs)] if jobs else ())
+    write_tables(folder, study, {})
+    with folder.runs_csv.open(newline="") as table:
+        return list(csv.DictReader(table))
+
+
+def test_each_replicate_has_seeds_of_its_own_the_same_in_every_arm(load, tmp_path):
+    rows = run(load(), tmp_path)
+    seeds = {}
+    for row in rows:
+        seeds.setdefault((row["phase"], row["replicate"]), set()).add(row["seed"])
+    assert all(len(seeds["search", r]) == 1 and len(seeds["confirm", r]) == 1 for r in "123")
+    drawn = [seed for found in seeds.values() for seed in found]
+    assert len(drawn) == len(set(drawn)) == 6
+    for row in rows:
+        others = [
+            other
+            for other in rows
+            if other["arm"] != row["arm"]
+            and (other["phase"], other["replicate"]) == (row["phase"], row["replicate"])
+        ]
+        assert {r["seed"] for r in others} >= {row["seed"]}
+    splits = {(row["replicate"], row["config"].split('"split_seed": ')[1]) for row in rows}
+    assert len(splits) == 3
+
+
+def test_every_replicate_has_its_whole_search_and_confirmation(load, tmp_path):
+    counts = Counter((r["phase"], r["arm"], r["replicate"]) for r in run(load(), tmp_path))
+    assert counts == {
+        (phase, arm, str(r)): n for phase, n in (("search", 3), ("confirm", 1))
+        for arm in "ab" for r in (1, 2, 3)
+    }  # fmt: skip
+
+
+def test_samplers_draw_different_points_in_each_replicate(load, tmp_path):
+    rows = [row for row in run(load(), tmp_path) if row["phase"] == "search" and row["arm"] == "a"]
+    drawn = {r: [row["config"] for row in rows if row["replicate"] == r] for r in "123"}
+    assert len({config for found in drawn.values() for config in found}) == 9
+
+
+@pytest.mark.parametrize("vary", ["sampler", "training"])
+def test_what_is_not_varied_stays_the_same(load, tmp_path, vary: str):
+    study = load(f"search.vary=[{vary}]")
+    first, second = study.replicates[:2]
+    assert (first.search.seed == second.search.seed) == (vary == "sampler")
+    assert (first.sampler_seed == second.sampler_seed) == (vary == "training")
+    assert first.trial == second.trial
+
+
+@pytest.mark.parametrize("jobs", [1, 4, 6, 7, 8, 15, 23])
+def test_a_killed_study_resumes_to_the_very_same_results(load, tmp_path, jobs: int):
+    run(load(), tmp_path / "whole")
+    with pytest.raises(Killed):
+        run(load(), tmp_path / "killed", jobs=jobs)
+    run(load(), tmp_path / "killed")
+    for table in ("results.csv", "winners.json"):
+        whole, killed = (tmp_path / name / "r" / table for name in ("whole", "killed"))
+        assert killed.read_bytes() == whole.read_bytes()
+
+
+def test_a_study_that_is_cut_short_has_whole_replicates(load, tmp_path):
+    with pytest.raises(Killed):
+        run(load(), tmp_path, jobs=10)
+    ledger = Ledger(tmp_path / "r")
+    assert len(list(ledger.all("search", 1))) == 6
+    assert len(list(ledger.all("confirm", 1))) == 2
+    assert not list(ledger.all("search", 3))
+
+
+def test_growing_by_replicates_leaves_the_others_as_they_are(load, tmp_path):
+    run(load("search.replicates=2"), tmp_path / "grown")
+    run(load(), tmp_path / "grown")
+    run(load(), tmp_path / "once")
+    grown, once = (tmp_path / name / "r" / "results.csv" for name in ("grown", "once"))
+    assert grown.read_bytes() == once.read_bytes()
+
+
+def test_without_replicates_nothing_of_this_shows(load, tmp_path):
+    study = load("search.replicates=1", "confirm.seeds=4")
+    assert study.replicates == [study]
+    assert study.number is None
+    assert study.all_seeds == [1, 2, 3, 4]
+    assert study.about == "configuration"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["search.replicates=0"], "search.replicates is 0"),
+        (["search.vary=[luck]"], "search.vary.0 is 'luck'"),
+        (["search.vary=[split]"], "replicates would be repetitions"),
+        (["confirm.seeds=[1,2]"], "each of the 3 replicates has seeds of its own"),
+        (["search=null", "scope=method"], "scope is method, but there is no search"),
+        (["scope=methods"], "scope is 'methods'"),
+    ],
+)
+def test_bad_input_is_refused(load, overrides, said: str):
+    with pytest.raises(SpecError, match=said.replace("'", ".")) as caught:
+        load(*overrides)
+    assert "allowed: " in str(caught.value)
+
+
+def test_a_split_that_the_workload_does_not_have_is_refused(load, tmp_path):
+    load()
+    (tmp_path / "surface.py").write_text(TRAIN.replace("split_seed: int = 0, ", "").replace(
+        " {split_seed}", ""))  # fmt: skip
+    with pytest.raises(SpecError, match="surface:train has no setting `split_seed`"):
+        load_study(tmp_path / "r.yaml")
+
+
+@pytest.mark.parametrize(
+    ("decisions", "asked", "complete"),
+    [([False, False], [1, 2], 3), ([True], [1], 1), ([False, True], [1, 2], 2)],
+)
+def test_a_study_ends_at_the_look_where_all_is_decided(load, tmp_path, decisions, asked, complete):
+    study, found, answers = load("confirm.looks=[1,2,3]"), [], list(decisions)
+    folder, ledger = Folder(tmp_path / "r"), Ledger(tmp_path / "r")
+    folder.path.mkdir()
+
+    def decided(units: int) -> bool:
+        found.append(units)
+        ended = list(ledger.all("confirm"))
+        assert {ending.job.replicate for ending in ended} == set(range(1, units + 1))
+        return answers.pop(0)
+
+    execute_here(ReplicatesSource(study, folder, ledger, slots=2, decided=decided))
+    assert found == asked
+    assert {e.job.replicate for e in ledger.all("confirm")} == set(range(1, complete + 1))
+    assert {e.job.replicate for e in ledger.all("search")} == set(range(1, complete + 1))
+
+
+def test_a_look_is_taken_again_on_resume_and_runs_nothing_more(load, tmp_path):
+    study = load("confirm.looks=[2,3]")
+    folder, ledger = Folder(tmp_path / "r"), Ledger(tmp_path / "r")
+    folder.path.mkdir()
+    execute_here(ReplicatesSource(study, folder, ledger, slots=1, decided=lambda units: True))
+    again = ReplicatesSource(study, folder, ledger, slots=1, decided=lambda units: True)
+    assert again.remaining() == 0
+
+
+@pytest.mark.parametrize(
+    ("looks", "said"),
+    [
+        ("[2, 2, 3]", "does not increase"),
+        ("[3, 2]", "does not increase"),
+        ("[1, 4]", "ends at 4, but there are 3 replicates"),
+        ("[1, 2]", "ends at 2, but there are 3 replicates"),
+        ("[]", "confirm.looks is"),
+        ("[0, 3]", "confirm.looks.0 is 0"),
+    ],
+)
+def test_looks_that_cannot_be_taken_are_refused(load, looks: str, said: str):
+    with pytest.raises(SpecError, match=said):
+        load(f"confirm.looks={looks}")
