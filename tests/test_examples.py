@@ -146,7 +146,7 @@ def whole_study(file: Path, home: Path, *options: str) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_study_killed_at_five_random_moments_ends_with_the_same_results(tmp_path):
     """SIGKILL to the command, after a random number of trainings and a random delay.
 
