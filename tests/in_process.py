@@ -13,7 +13,7 @@ from study.execution.resources import Share
 TRAINING = """
 def train(run, *, rate: float = 0.5, width: int = 4, epochs: int = 3) -> None:
     for epoch in range(1, epochs + 1):
-        metrics = {"val/error": rate / width + width * run.seed / 10_000}
+        metrics = {"val/error": rate / width + width * (run.seed % 7) / 10_000}
         if epoch == epochs and run.read_test:
             metrics["test/error"] = metrics["val/error"] + 0.01 * rate
         run.report(epoch, metrics)
@@ -28,6 +28,7 @@ metrics:
 arms:
   narrow: {width: 4}
   wide:   {width: 8}
+scope: configuration
 search:
   trials_per_arm: 2
   space: {rate: {low: 0.1, high: 0.9}}

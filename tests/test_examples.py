@@ -146,7 +146,7 @@ def whole_study(file: Path, home: Path, *options: str) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_study_killed_at_five_random_moments_ends_with_the_same_results(tmp_path):
     """SIGKILL to the command, after a random number of trainings and a random delay.
 
@@ -156,7 +156,7 @@ def test_a_study_killed_at_five_random_moments_ends_with_the_same_results(tmp_pa
     undisturbed = whole_study(MOMENTUM, tmp_path, *longer)
     folder, draws = tmp_path / "studies" / "killed", random.Random(5)
     options = [*longer, "--name", "killed"]
-    for count in sorted(draws.sample(range(1, 24), KILLS)):
+    for count in sorted(draws.sample(range(1, 48), KILLS)):
         process = start(MOMENTUM, tmp_path, *options)
         deadline = time.monotonic() + 120
         while process.poll() is None and time.monotonic() < deadline:

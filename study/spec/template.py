@@ -25,7 +25,8 @@ arms:                             # the methods that are compared; what an arm s
   contrastive:  {{loss: contrastive}}
   debiased_pos: {{loss: debiased_pos}}
 search:                           # each arm is tuned on the validation split, with the same budget
-  trials_per_arm: 6
+  replicates: 8                   # independent searches: claims are about methods, not about luck
+  trials_per_arm: 6               # of each
   space:
     temperature:   {{low: 0.1, high: 1.0, log: true}}
     learning_rate: {{low: 3.0e-4, high: 1.0e-2, log: true}}
@@ -33,7 +34,7 @@ search:                           # each arm is tuned on the validation split, w
   first: [{{temperature: 0.5, tau_plus: 0.1}}]    # tried before anything is drawn
   early_stopping: {{grace_epochs: 3, reduction_factor: 3}}
 confirm:                          # the winners, trained again on fresh seeds shared by all arms
-  seeds: 8
+  seeds: 1                        # of each replicate; without a search: 8
 claims:                           # stated before the data are seen; each gets a verdict
   - {{id: C1, better: debiased_pos, than: contrastive, metric: test/linear_top1}}
 margin: 0.005                     # smaller differences are practically equal (0.5 points)
@@ -51,7 +52,7 @@ arms:                             # what is compared
   first:  {{{first}}}
   second: {{{first}}}    # change this value: the arms are the same so far
 {search}confirm:                          # trained again on fresh seeds, shared by all arms
-  seeds: 8
+  seeds: {seeds}
 claims:                           # stated before the data are seen; each gets a verdict
   - {{id: C1, better: second, than: first, metric: test/error}}
 margin: 0.005                     # smaller differences are practically equal
@@ -59,7 +60,8 @@ margin: 0.005                     # smaller differences are practically equal
 
 _SEARCH = """\
 search:                           # each arm is tuned with the same budget; optional
-  trials_per_arm: 8
+  replicates: 8                   # independent searches: claims are about methods, not about luck
+  trials_per_arm: 6               # of each
   space:                          # ranges {{low, high, log, step}}, or {{choices: [...]}}
 {space}
   early_stopping: none            # or {{grace_epochs: 3}}: trials that are behind are stopped
@@ -103,6 +105,7 @@ def template(name: str, function: str | None, *, beside: str) -> str:
         trial=f"epochs: {epochs}" if epochs else "",
         first=f"{compared}: {_plain(_value(workload, compared))}",
         search=_SEARCH.format(space="\n".join(space)) if space else "",
+        seeds="1                        # of each replicate" if space else "8",
     )
 
 
