@@ -5,8 +5,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from study import session
-from study.execution import ray_cluster, ray_tune, resources
+from study import execution, session
 from study.execution.in_process import execute_here
 from study.execution.resources import Share
 
@@ -63,11 +62,11 @@ def without_ray(monkeypatch) -> None:
     """Let studies train in this process, one training after the other."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
     monkeypatch.setattr(session, "Tracker", NoTracker)
-    monkeypatch.setattr(ray_cluster, "start_ray", lambda address, study: None)
-    monkeypatch.setattr(ray_cluster, "stop_ray", lambda: None)
-    monkeypatch.setattr(resources, "share", lambda asked: Share(1, 0.0, 1))
+    monkeypatch.setattr(execution, "start_ray", lambda address, study: None)
+    monkeypatch.setattr(execution, "stop_ray", lambda: None)
+    monkeypatch.setattr(execution, "share", lambda asked: Share(1, 0.0, 1))
     monkeypatch.setattr(
-        ray_tune,
+        execution,
         "execute",
         lambda source, *, monitors, **_: execute_here(source, monitors=monitors),
     )

@@ -350,6 +350,7 @@ class Locked:
 
 
 class TestLocks:
+    @pytest.mark.slow
     def test_a_study_waits_for_its_database(self, here, undisturbed):
         lock = Locked(Path("studies/small/search.db"), 3)
         here.append(Watch(3, lock))
@@ -378,6 +379,7 @@ class TestLocks:
 class TestMlflow:
     """MLflow is a mirror: whatever becomes of it, the study continues."""
 
+    @pytest.mark.slow
     def test_a_server_that_nobody_runs_costs_one_warning(
         self, here, undisturbed, monkeypatch, capsys
     ):
@@ -394,6 +396,7 @@ class TestMlflow:
         assert "the study continues without it" in told
         check(undisturbed)
 
+    @pytest.mark.slow
     def test_a_locked_database_of_mlflow_delays_its_own_writer_only(
         self, here, undisturbed, monkeypatch, capsys
     ):
@@ -408,6 +411,7 @@ class TestMlflow:
         assert rows.mlflow_run_id.is_unique
         assert rows.mlflow_run_id.notna().all()
 
+    @pytest.mark.slow
     def test_one_name_in_two_folders_at_once_is_two_studies(self, here, undisturbed, tmp_path):
         """Two commands that share a working directory, hence mlflow.db and the experiment."""
         script = (
@@ -444,6 +448,7 @@ class TestClock:
         real, began = time.time, time.time()
         monkeypatch.setattr(time, "time", lambda: 2 * began - real() - 3600)
 
+    @pytest.mark.slow
     def test_a_study_whose_clock_runs_backwards(self, here, undisturbed, monkeypatch):
         monkeypatch.setattr(session, "Tracker", Tracker)
         here.append(Watch(3, lambda: self.going_back(monkeypatch)))

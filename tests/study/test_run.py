@@ -47,6 +47,7 @@ def smoke(home) -> tuple[Path, str]:
     return home / "studies" / "smoke", out
 
 
+@pytest.mark.slow
 def test_the_output_is_short_and_says_where_everything_is(smoke):
     folder, out = smoke
     lines = out.strip().splitlines()
@@ -57,6 +58,7 @@ def test_the_output_is_short_and_says_where_everything_is(smoke):
     assert "mlflow ui" in lines[-1]
 
 
+@pytest.mark.slow
 def test_every_planned_run_is_in_the_tables(smoke):
     folder, _ = smoke
     runs = pd.read_csv(folder / "runs.csv")
@@ -76,6 +78,7 @@ def test_every_planned_run_is_in_the_tables(smoke):
     assert sorted(curves.epoch.unique()) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_the_test_split_is_read_once_by_each_confirmation_run_and_by_nothing_else(smoke):
     folder, _ = smoke
     runs = pd.read_csv(folder / "runs.csv")
@@ -86,6 +89,7 @@ def test_the_test_split_is_read_once_by_each_confirmation_run_and_by_nothing_els
     )
 
 
+@pytest.mark.slow
 def test_the_confirmation_uses_the_frozen_winners(smoke):
     folder, _ = smoke
     winners = json.loads((folder / "winners.json").read_text())["winners"]
@@ -101,6 +105,7 @@ def test_the_confirmation_uses_the_frozen_winners(smoke):
         assert best["temperature"] == won["temperature"] or len(ties) > 1
 
 
+@pytest.mark.slow
 def test_the_report_is_written_in_all_forms(smoke):
     folder, _ = smoke
     report = json.loads((folder / "report" / "report.json").read_text())
@@ -121,6 +126,7 @@ def test_the_report_is_written_in_all_forms(smoke):
     assert list((folder / "report" / "tables").glob("*.tex"))
 
 
+@pytest.mark.slow
 def test_mlflow_holds_the_phases_the_nested_runs_the_curves_and_the_report(smoke):
     folder, _ = smoke
     import mlflow
@@ -148,6 +154,7 @@ def test_mlflow_holds_the_phases_the_nested_runs_the_curves_and_the_report(smoke
     assert "report/report.html" in names
 
 
+@pytest.mark.slow
 def test_a_second_start_changes_nothing_and_names_both_options(smoke, monkeypatch, capsys):
     folder, _ = smoke
     monkeypatch.chdir(folder.parents[1])
@@ -160,6 +167,7 @@ def test_a_second_start_changes_nothing_and_names_both_options(smoke, monkeypatc
     assert before == {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
 
 
+@pytest.mark.slow
 def test_a_resume_with_another_design_is_refused_with_the_differences(smoke, monkeypatch, capsys):
     monkeypatch.chdir(smoke[0].parents[1])
     assert main([str(SMOKE), "--resume", "--set", "trial.epochs=4", "--set", "margin=0.5"]) == 2
@@ -168,6 +176,7 @@ def test_a_resume_with_another_design_is_refused_with_the_differences(smoke, mon
     assert "margin: was 0.02, is now 0.5" in told
 
 
+@pytest.mark.slow
 def test_the_report_can_be_written_again_and_is_the_same(smoke, monkeypatch, capsys):
     from study.report import main as report
 
@@ -179,6 +188,7 @@ def test_the_report_can_be_written_again_and_is_the_same(smoke, monkeypatch, cap
     assert "smoke" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_report_is_verified_and_a_changed_figure_is_found(smoke, monkeypatch, capsys, tmp_path):
     from study.report import main as report
 
@@ -236,6 +246,7 @@ def raylet(process: subprocess.Popen) -> int:
     return next(int(p) for p in children if Path(f"/proc/{p}/comm").read_text() == "raylet\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe torn", b"arm,seed\na,x\n"])
 def test_damaged_tables_are_named_and_never_a_traceback(smoke, capsys, tmp_path, content):
     import shutil
@@ -253,6 +264,7 @@ def test_damaged_tables_are_named_and_never_a_traceback(smoke, capsys, tmp_path,
         assert shown.err
 
 
+@pytest.mark.slow
 def test_a_killed_study_resumes_to_the_very_same_results(smoke, home):
     """SIGKILL to Ray's raylet in the search, and to the driver in the confirmation.
 
@@ -285,6 +297,7 @@ def test_a_killed_study_resumes_to_the_very_same_results(smoke, home):
     assert not runs.mlflow_run_id.isna().any()
 
 
+@pytest.mark.slow
 def test_a_study_in_a_store_outlives_its_machine(smoke, home, tmp_path, monkeypatch, capsys):
     """Killed in the search, and its local folder lost with it.
 
@@ -327,6 +340,7 @@ def test_a_study_in_a_store_outlives_its_machine(smoke, home, tmp_path, monkeypa
     assert json.loads((store / "away" / "driver.json").read_text())["ended"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_study_that_says_how_to_go_on(tmp_path):
     process = start(tmp_path, "--name", "stopped")
     deadline = time.monotonic() + 120
@@ -342,6 +356,7 @@ def test_ctrl_c_leaves_a_study_that_says_how_to_go_on(tmp_path):
     assert err.strip().endswith("--name stopped --resume")
 
 
+@pytest.mark.slow
 def test_a_dry_run_prints_the_plan_and_creates_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main([str(SMOKE), "--dry-run", "--set", "confirm.seeds=4"]) == 0
@@ -353,6 +368,7 @@ def test_a_dry_run_prints_the_plan_and_creates_nothing(tmp_path, monkeypatch, ca
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_dry_run_takes_the_spread_from_an_earlier_study(smoke, monkeypatch, capsys):
     from study.planning.power import pilot_sds
 

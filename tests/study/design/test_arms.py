@@ -81,6 +81,7 @@ def test_a_job_knows_its_epochs_and_keeps_them(load, tmp_path):
         assert all(epoch < job.planned_epochs for epoch in job.decide_at)
 
 
+@pytest.mark.slow
 def test_no_trial_is_stopped_at_its_own_last_epoch(load, tmp_path):
     """Rungs at 1, 2 and 4: epoch 2 is a rung of the arm and the last epoch of M = 4."""
     ledger = Ledger(tmp_path)

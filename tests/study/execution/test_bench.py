@@ -43,6 +43,7 @@ def until(probe: Probe, steps: int) -> Glance:
     return found
 
 
+@pytest.mark.slow
 def test_a_probe_trains_on_and_on_and_leaves_nothing_behind():
     hooks = len(optimizer._global_optimizer_post_hooks)
     before = set(threading.enumerate())
@@ -147,6 +148,7 @@ def glances():
     return glance
 
 
+@pytest.mark.slow
 @pretended
 def test_a_card_that_ray_only_pretends_gets_one_training(ray, tmp_path):
     said: list[str] = []
@@ -160,6 +162,7 @@ def test_a_card_that_ray_only_pretends_gets_one_training(ray, tmp_path):
     assert free(ray, 4, 1)
 
 
+@pytest.mark.slow
 @pretended
 def test_trainings_are_measured_at_the_same_time_on_one_card_and_are_gone_afterwards(
     ray, monkeypatch
@@ -197,6 +200,7 @@ def test_trainings_are_measured_at_the_same_time_on_one_card_and_are_gone_afterw
     assert free(ray, 4, 1)
 
 
+@pytest.mark.slow
 @pretended
 def test_cores_for_one_training_need_no_measurement(ray):
     class Seeing:
@@ -210,6 +214,7 @@ def test_cores_for_one_training_need_no_measurement(ray):
     assert free(ray, 4, 1)
 
 
+@pytest.mark.slow
 @pretended
 def test_a_worker_that_fails_is_told(ray):
     glance = glances()
@@ -244,6 +249,7 @@ def free(ray, cores: float, cards: float) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pretended
 def test_a_study_s_trainings_really_share_the_card_as_measured(ray, tmp_path, monkeypatch):
     """Through what `study.run` calls, with a card of which two trainings at a time are best."""
@@ -288,6 +294,7 @@ def test_a_study_s_trainings_really_share_the_card_as_measured(ray, tmp_path, mo
     assert [ending.outcome for ending in source.endings.values()] == ["finished"] * 2
 
 
+@pytest.mark.slow
 @pretended
 @pytest.mark.parametrize("together", [3, 4])  # a third is rounded; four take all cores
 def test_as_many_trainings_share_a_card_as_were_measured(ray, together):
@@ -314,6 +321,7 @@ def test_ray_s_rounding_never_leaves_out_a_training(monkeypatch, together):
     assert round(found.gpus * 10_000) * together <= 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pretended
 def test_a_real_card_is_measured(tmp_path):

@@ -244,6 +244,7 @@ def test_a_job_with_the_whole_card_is_run_once_more_as_it_was(tmp_path, alone):
     assert curves(source.endings[jobs[1].key]) == alone
 
 
+@pytest.mark.slow
 def test_several_at_once_are_all_run_again(tmp_path, alone, card):
     jobs = [job(tmp_path, arm) for arm in ("x1", "x2", "a", "b")]
     greedy = Greedy(tmp_path, "/x", enough=1.0)
@@ -255,6 +256,7 @@ def test_several_at_once_are_all_run_again(tmp_path, alone, card):
     assert all(curves(ending) == alone for ending in source.endings.values())
 
 
+@pytest.mark.slow
 def test_smaller_jobs_do_not_take_the_room_that_a_larger_one_waits_for(tmp_path, card):
     jobs = [job(tmp_path, arm) for arm in ("x", *"abcde")]
     greedy = Greedy(tmp_path, "/x", enough=1.0)
@@ -323,6 +325,7 @@ def searched(folder: Path, greedy: Greedy, gpus: float) -> tuple[SearchSource, l
     return source, list(ledger.all("search"))
 
 
+@pytest.mark.slow
 def test_a_search_decides_the_same_and_optuna_is_told_once(tmp_path):
     calm, expected = searched(tmp_path / "calm", Greedy(tmp_path, "nobody", enough=0), 0.5)
     greedy = Greedy(tmp_path, "search/b/0000", enough=1.0)

@@ -62,6 +62,7 @@ def cluster() -> Iterator:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.slow
 def test_workers_of_a_cluster_run_the_code_that_the_driver_shipped(cluster, tmp_path, monkeypatch):
     """Before an installed copy, which there is on this machine.
 
@@ -96,6 +97,7 @@ def test_workers_of_a_cluster_run_the_code_that_the_driver_shipped(cluster, tmp_
             assert not file.startswith(str(ROOT))
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_when_one_of_its_nodes_is_killed(cluster, tmp_path):
     """SIGKILL to a raylet: its training moves to the other node, and all is done once."""
     (tmp_path / "shared.yaml").write_text(SPEC)
@@ -130,6 +132,7 @@ def test_a_study_goes_on_when_one_of_its_nodes_is_killed(cluster, tmp_path):
     assert (curves.groupby(["arm", "seed"]).epoch.apply(list).map(len) == 41).all()
 
 
+@pytest.mark.slow
 def test_an_address_where_no_cluster_answers_is_told_in_two_lines(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shared.yaml").write_text(SPEC)

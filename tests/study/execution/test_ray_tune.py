@@ -114,6 +114,7 @@ def ray():
 SHARE = Share(cpus=1, gpus=0.0, slots=2)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_under_ray(ray, tmp_path):
     source = three(tmp_path)
@@ -127,6 +128,7 @@ def test_under_ray(ray, tmp_path):
         assert values == [{k: v for k, v in r.metrics.items() if k != "seconds"} for r in other]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_killed_worker_is_replaced_and_no_epoch_is_told_twice(ray, tmp_path):
     """SIGKILL to the process that trains; the job finishes all the same."""
@@ -150,6 +152,7 @@ def test_a_killed_worker_is_replaced_and_no_epoch_is_told_twice(ray, tmp_path):
     assert source.epochs[long.key] == list(range(61))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_worker_that_always_dies_is_a_failed_job_and_not_a_failed_study(ray, tmp_path):
     doomed, fine = job(tmp_path, "a", 0, epochs=4000), job(tmp_path, "b", 0)
@@ -172,6 +175,7 @@ def test_a_worker_that_always_dies_is_a_failed_job_and_not_a_failed_study(ray, t
     assert source.endings[fine.key].outcome == "finished"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("at", ["on_end", "on_records", "next"])
 def test_an_error_of_the_driver_is_not_buried_by_tune(ray, tmp_path, at: str):
@@ -193,6 +197,7 @@ def test_an_error_of_the_driver_is_not_taken_for_the_training_s(tmp_path):
         execute_here(Full([job(tmp_path, "a", 0)]))
 
 
+@pytest.mark.slow
 def test_shares_follow_what_ray_has(ray):
     cores = int(ray.cluster_resources()["CPU"])
     assert share(Resources()) == Share(1, 0.0, cores)

@@ -116,6 +116,7 @@ def test_every_arm_gets_the_same_number_of_trials(tmp_path):
     assert counts == [7, 7, 7]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conditional", [False, True])
 def test_tpe_draws_conditional_dimensions_together_with_the_others(tmp_path, conditional: bool):
     """Optuna draws a dimension relative to the others, or else on its own."""
@@ -144,6 +145,7 @@ def test_identical_arms_are_treated_identically(tmp_path):
     assert any(outcome == "stopped" for _, _, outcome, _ in a)
 
 
+@pytest.mark.slow
 def test_the_order_in_which_jobs_end_changes_nothing_with_one_job_per_arm(tmp_path):
     shapes = []
     for i in range(3):
@@ -243,7 +245,9 @@ def test_declared_first_points_are_tried_first_and_never_stopped(tmp_path):
     assert [outcome for _, outcome in jobs[:2]] == ["finished", "finished"]
 
 
-@pytest.mark.parametrize("after", [1, 2, 5, 8, 11, 17])
+@pytest.mark.parametrize(
+    "after", [5, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 8, 11, 17))]
+)
 def test_a_killed_search_goes_on_as_if_nothing_had_happened(tmp_path, after: int):
     whole = source_in(tmp_path / "whole", study())
     play(whole)
@@ -255,6 +259,7 @@ def test_a_killed_search_goes_on_as_if_nothing_had_happened(tmp_path, after: int
     assert resumed.winners() == whole.winners()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epoch", [0, 1, 2, 3, 6])
 def test_a_search_killed_within_a_trial_goes_on_with_that_trial(tmp_path, epoch: int):
     whole = source_in(tmp_path / "whole", study())
@@ -360,6 +365,7 @@ class TestDraws:
         tried = [e.job.drawn["temperature"] for e in endings(source) if e.job.arm == "a"]
         assert sorted(tried) == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("sampler", ["tpe", "random", "qmc", "gp", "nsga2"])
     def test_constraints_hold_and_repetitions_are_avoided_with_every_sampler(
         self, tmp_path, sampler
@@ -373,6 +379,7 @@ class TestDraws:
         assert len(drawn) == 12
         assert all(d["batch_size"] * d["num_positives"] <= 128 for d in drawn)
 
+    @pytest.mark.slow
     def test_a_search_with_rejections_resumes_exactly(self, tmp_path):
         s = study(trials=7, space=self.SPACE, require="batch_size * num_positives <= 128")
         whole = source_in(tmp_path / "whole", s)
@@ -421,6 +428,7 @@ class TestGrid:
         self.check(self.tried(source), self.ALL)
         assert self.tried(source, "b") == self.tried(source)  # an arm's name gives it no luck
 
+    @pytest.mark.slow
     def test_the_order_is_no_sweep_and_follows_the_seed(self, tmp_path):
         orders = []
         for seed in (0, 0, 5):
@@ -439,6 +447,7 @@ class TestGrid:
         assert len(allowed) == 8
         self.check(self.tried(source), allowed)
 
+    @pytest.mark.slow
     def test_declared_configurations_come_first_completed_from_the_grid(self, tmp_path):
         first = [{"num_positives": 4, "aggregation": "loss_combination", "batch_size": 32}]
         # The default batch size, 64, is on the grid; the default temperature, 0.5, is not.
@@ -461,6 +470,7 @@ class TestGrid:
         assert tried[0] == 0.3
         assert sorted(tried) == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("after", [1, 4, 9, 15])
     def test_a_killed_grid_goes_on_as_if_nothing_had_happened(self, tmp_path, after: int):
         s = self.grid(first=[{"num_positives": 2}])
@@ -472,6 +482,7 @@ class TestGrid:
         play(resumed)
         assert shape(resumed) == shape(whole)
 
+    @pytest.mark.slow
     def test_a_crash_between_the_queue_and_the_trial_loses_and_repeats_no_point(
         self, tmp_path, monkeypatch
     ):
@@ -495,6 +506,7 @@ class TestGrid:
         play(resumed)
         assert shape(resumed) == shape(whole)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", [0, 1])
     def test_side_by_side_and_killed_every_point_is_tried_once(self, tmp_path, seed: int):
         s, order = self.grid(), np.random.default_rng(seed)
@@ -563,6 +575,7 @@ class TestSeveralMetrics:
         play(source)  # no views
         assert source.winners() == {"a": None, "b": None}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("sampler", ["tpe", "gp", "nsga2"])
     def test_samplers_that_learn_learn_from_the_cost(self, tmp_path, sampler: str):
         """All trials are equally good here: only the cost is left to go by."""
@@ -576,6 +589,7 @@ class TestSeveralMetrics:
         tried = [e.job.drawn["temperature"] for e in endings(source)]
         assert np.mean(tried[-10:]) < 0.7 * np.mean(tried[:10])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("after", "sampler"),
         [(9, "tpe"), (26, "tpe"), (9, "nsga2"), (26, "nsga2"), (12, "gp"), (9, "qmc")],
@@ -629,6 +643,7 @@ class TestSeveralMetrics:
 class TestNsga2:
     """Generations that fit a search of few trials, and the same ones after a restart."""
 
+    @pytest.mark.slow
     def test_it_breeds_from_the_best_of_earlier_generations(self, tmp_path):
         """Children take their values from their parents, which no random draw does."""
         s = study(trials=40, sampler="nsga2", early_stopping="none")
@@ -641,6 +656,7 @@ class TestNsga2:
         distance = [abs(np.log(value / 0.3)) for value in tried]
         assert np.mean(distance[-10:]) < np.mean(distance[:10])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("after", [5, 9, 21])
     def test_a_killed_search_goes_on_as_if_nothing_had_happened(self, tmp_path, after: int):
         s = study(trials=14, sampler="nsga2")  # with early stopping: one metric
@@ -653,6 +669,7 @@ class TestNsga2:
         assert shape(resumed) == shape(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["median", "wilcoxon"])
 def test_the_other_rules_stop_some_and_never_the_declared_ones(tmp_path, rule: str):
     first = [{"temperature": 1.0, "num_positives": 1}]
@@ -667,6 +684,7 @@ def test_the_other_rules_stop_some_and_never_the_declared_ones(tmp_path, rule: s
     assert min(stopped) >= 2
 
 
+@pytest.mark.slow
 def test_a_budget_of_epochs_ends_an_arm(tmp_path):
     source = source_in(tmp_path, study(trials=50, budget={"epochs": 40}))
     play(source)
@@ -814,6 +832,7 @@ class TestLower:
         drawn = {e.job.number: e.job.drawn for e in endings(source) if e.job.arm == "a"}
         assert source.winners()["a"] == drawn[1]
 
+    @pytest.mark.slow
     def test_the_same_trials_are_on_the_front(self, both):
         higher, lower = both(
             trials=16, early_stopping="none", sampler="random", metric=[METRIC, "views"]

@@ -88,6 +88,7 @@ def test_a_changed_front_is_found(tmp_path):
     assert found(folder, s) == ["pareto.csv: is missing"]
 
 
+@pytest.mark.slow
 def test_epochs_of_a_lost_worker_accuse_nobody_under_a_budget_of_seconds(tmp_path):
     """It told epochs 0 to 6; the one that took over ended, by the clock, in epoch 3."""
     one = study().search.model_copy(update={"metrics": ["val/knn_top1"]})

@@ -417,6 +417,7 @@ def test_an_error_that_nobody_foresaw_neither_ends_the_copying_nor_is_kept_quiet
     assert bool(told) == (times != 1)
 
 
+@pytest.mark.slow
 def test_an_end_in_a_hurry_waits_no_longer_than_said(tmp_path):
     class Slow(Store):
         def copy(self, file: Path, name: str) -> None:
@@ -621,6 +622,7 @@ def test_a_session_that_could_not_copy_everything_ends_as_paused(tmp_path, monke
         session()
 
 
+@pytest.mark.slow
 def test_a_study_that_never_began_leaves_nothing_in_the_store(tmp_path, cache, brisk):
     stored = RemoteStudy(address(tmp_path), "s", print)
     with Folder(stored.path).locked(), stored.kept():

@@ -32,6 +32,7 @@ def test_the_line_to_open_a_server_has_no_password(monkeypatch):
     assert browse_command() == "open https://server/ml"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_final_figures_at_an_epoch_that_was_written_before_are_not_lost(tmp_path, monkeypatch):
     """Under a budget of seconds a restarted training may end before what its first worker told."""

@@ -109,6 +109,7 @@ def test_a_module_of_the_same_name_beside_another_study_is_another_one(folder, t
     assert load_study(folder / "own.yaml").trains.defaults["width"] == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["analysis", "study", "contrastive"])
 def test_a_users_own_file_shadows_nothing_of_ours(folder, name: str):
     (folder / f"{name}.py").write_text("raise RuntimeError('shadowed')")
