@@ -29,7 +29,7 @@ from analysis.statistics.power import (
     seeds_needed_for_family,
     smallest_p,
 )
-from analysis.statistics.secondary_tests import secondary
+from analysis.statistics.secondary_tests import SECONDARY, secondary
 from analysis.statistics.survival import median_time
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "MOST_SEEDS",
     "POWER",
     "RNG_SEED",
+    "SECONDARY",
     "Paired",
     "Score",
     "bootstrap_interval",

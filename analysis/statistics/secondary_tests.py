@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import stats
 
 from analysis.statistics.paired import EXACT_MOST, RNG_SEED, Paired, sign_flip
 
+# Each by the name of its number in a comparison's record. To add one: a function and a line here,
+# and a column in `analysis.tables.comparisons`.
+SECONDARY: dict[str, Callable[[Paired, float | None, int], object]] = {
+    "p_t": lambda paired, margin, seed: float(stats.ttest_rel(paired.b, paired.a).pvalue),
+    "p_wilcoxon": lambda paired, margin, seed: wilcoxon(paired.d_int, seed=seed),
+    "bayes": lambda paired, margin, seed: bayesian_t(paired.d, margin),
+    "aso_epsilon": lambda paired, margin, seed: almost_stochastic_order(
+        paired.a, paired.b, seed=seed
+    ),
+}
+
 
 def secondary(paired: Paired, margin: float | None, *, seed: int = RNG_SEED) -> dict[str, object]:
-    """Paired t, Wilcoxon signed-rank, Bayesian t with a region of equivalence, stochastic order."""
+    """The numbers of all secondary tests; None where scores or differences do not vary."""
     if paired.degenerate:
-        return {"p_t": None, "p_wilcoxon": None, "bayes": None, "aso_epsilon": None}
-    return {
-        "p_t": float(stats.ttest_rel(paired.b, paired.a).pvalue),
-        "p_wilcoxon": wilcoxon(paired.d_int, seed=seed),
-        "bayes": bayesian_t(paired.d, margin),
-        "aso_epsilon": almost_stochastic_order(paired.a, paired.b, seed=seed),
-    }
+        return dict.fromkeys(SECONDARY)
+    return {name: test(paired, margin, seed) for name, test in SECONDARY.items()}
 
 
 def wilcoxon(d: np.ndarray, *, seed: int = RNG_SEED) -> float | None:

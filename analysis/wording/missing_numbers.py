@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.statistics import FEWEST_FOR_BOOTSTRAP, MOST_SEEDS
+from analysis.statistics import FEWEST_FOR_BOOTSTRAP, MOST_SEEDS, SECONDARY
 from analysis.wording.sentences import why
 
 _NO_MARGIN = "no margin was declared, or none in this metric's unit"
@@ -27,8 +27,10 @@ _WHY = {
     "win_rate_ci": "no pairs",
 }
 _NUMBERS = (
-    *_WHY, "mean_difference", "sd_difference", "ci_low", "ci_high", "p_value", "p_t", "p_wilcoxon",
-    "bayes", "dz", "a12", "cliffs_delta", "win_rate",
+    *dict.fromkeys((
+        *_WHY, "mean_difference", "sd_difference", "ci_low", "ci_high", "p_value", *SECONDARY,
+        "dz", "a12", "cliffs_delta", "win_rate",
+    )),
 )  # fmt: skip
 
 

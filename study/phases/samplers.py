@@ -30,6 +30,8 @@ _MAKERS: dict[str, Callable[[int, int], BaseSampler]] = {
     "grid": lambda seed, startup: RandomSampler(seed=seed),
 }
 
+INDIFFERENT = ("random", "qmc", "grid")  # they draw whatever the trials have shown
+
 
 def sampler(
     name: str, *, study_seed: int, position: int, trials: int, conditional: bool = False

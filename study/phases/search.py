@@ -19,11 +19,11 @@ from study.design import Study, timed
 from study.errors import Paused, last_line
 from study.phases.arm import ArmSearch
 from study.phases.optuna_storage import open_storage
+from study.phases.samplers import INDIFFERENT
 from study.records import Ending, Job, Ledger, Record, key_start, work
 from study.workload import Settings
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
-INDIFFERENT = ("random", "qmc", "grid")  # samplers that draw whatever the trials have shown
 
 
 class SearchSource:

@@ -27,10 +27,7 @@ def close_study(folder: Folder, tracker: Tracker, console: Console, *, storage: 
     """
     from study.reporting.study_report import report_on
 
-    report = report_on(folder)
-    _log(report, folder, tracker)
     where = _Where(folder, storage)
-    _say(report, where, console)
     endings = [
         ending
         for phase in ("search", "recheck", "confirm")
@@ -39,11 +36,15 @@ def close_study(folder: Folder, tracker: Tracker, console: Console, *, storage: 
     failed = [ending for ending in endings if ending.outcome == "failed"]
     frozen = folder.frozen(folder.load())
     missing = [arm for _, winners in frozen for arm, won in winners.items() if won is None]
+    if any(ending.outcome != "failed" for ending in endings if ending.job.phase == "confirm"):
+        report = report_on(folder)
+        _log(report, folder, tracker)
+        _say(report, where, console)
     if failed:
-        first = failed[0]
-        cause = last_line(first.failure)
+        first, count = failed[0], len(failed)
         print(
-            f"{len(failed)} trainings failed, the first, {first.job.key}, with: {cause}\n"
+            f"{count} training{'s' * (count > 1)} failed, the first, {first.job.key}, with: "
+            f"{last_line(first.failure)}\n"
             f"  all of them with their tracebacks: {where.of(folder.runs_csv)}",
             file=sys.stderr,
         )
