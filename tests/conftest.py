@@ -18,6 +18,7 @@ settings.load_profile("repeatable")
 
 # Minutes long. The two test processes take whole files: one begun last would be waited for.
 LONG = (
+    "test_examples",
     "test_run",
     "test_ray_cluster",
     "test_fault_injection",
