@@ -65,9 +65,8 @@ def gate(study: Study) -> str:
     unit, remedy = "seeds", f"--set confirm.seeds={needed}"
     if len(study.replicates) > 1:
         unit, remedy = "replicates", _as_replicates(study, needed)
-    return (
-        f"{m} claims need at least {needed} {unit}; with {n} none can be decided\n  try: {remedy}"
-    )
+    claims = "one claim needs" if m == 1 else f"{m} claims need"
+    return f"{claims} at least {needed} {unit}; with {n} none can be decided\n  try: {remedy}"
 
 
 def _as_replicates(study: Study, needed: int) -> str:

@@ -363,7 +363,7 @@ def test_a_dry_run_prints_the_plan_and_creates_nothing(tmp_path, monkeypatch, ca
     out = capsys.readouterr().out
     assert "2 arms × 4 trials" in out
     assert "2 arms × 1 conditions × 4 seeds = 8 runs" in out
-    assert "WARNING: 1 claims need at least 6 seeds" in out
+    assert "WARNING: one claim needs at least 6 seeds" in out
     assert "time: about" in out
     assert list(tmp_path.iterdir()) == []
 
