@@ -9,7 +9,6 @@ HTML page, JSON, Markdown, CSV and LaTeX tables, SVG and PDF figures.
 from __future__ import annotations
 
 import argparse
-import difflib
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.broken_pipe import run
-from analysis.errors import TableError
+from analysis.errors import TableError, nearest
 from analysis.inputs import DEFAULT_CONDITION, FRACTION, Plan, read_plan
 from analysis.inputs.results_table import Results, read_results, read_table
 from analysis.inputs.runs_table import failures, read_runs, replicates_of, searched_seeds
@@ -159,12 +158,12 @@ def _check_named(results: Results, plan: Plan) -> None:
     known = sorted({*results.frame["metric"], *plan.metrics})
     for metric in plan.meanings.options:
         if metric and metric not in known:
-            near = difflib.get_close_matches(metric, known, 1, 0.5)
+            near = nearest(metric, known) or known[0]
             raise TableError(
                 f"better is given for {metric}, which is not a metric of the table",
                 where="arguments",
                 allowed=", ".join(known),
-                try_=f"--better {near[0] if near else known[0]}={plan.meanings.options[metric]}",
+                try_=f"--better {near}={plan.meanings.options[metric]}",
             )
 
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from analysis.errors import nearest
 from analysis.inputs.metric import DIRECTIONS, WINDOW_FORM, Metrics, parse_metric
 
 DEFAULT_CONDITION = "default"
@@ -53,7 +53,7 @@ def check_claims(plan: Mapping, *, better: str | Mapping[str, str] | None = None
         kinds = [kind for kind in KINDS if kind in claim]
         if len(kinds) != 1:
             what = f"the claim is of {len(kinds)} kinds" if kinds else "the claim has no kind"
-            near = next((n for key in claim if (n := _near(key, KINDS))), None)
+            near = next((n for key in claim if (n := nearest(key, KINDS))), None)
             try_ = f"{near}: ARM" if near else "better: ARM, than: ARM"
             faults.append((path, what, "one of " + ", ".join(KINDS), try_))
             continue
@@ -79,12 +79,12 @@ def _of_metrics(metrics: Any) -> Iterator[Fault]:
             continue
         for key in said:
             if key not in keys:
-                try_ = _near(key, keys) or f"drop {key}"
+                try_ = nearest(key, keys) or f"drop {key}"
                 yield (*path, key), f"unknown key {key}", ", ".join(keys), try_
         if "better" not in said:
             yield path, f"metric {name} has no better", " or ".join(DIRECTIONS), "better: lower"
         elif said["better"] not in DIRECTIONS:
-            near = _near(said["better"], DIRECTIONS) or "lower"
+            near = nearest(said["better"], DIRECTIONS) or "lower"
             what = f"better is {said['better']!r}"
             yield (*path, "better"), what, " or ".join(DIRECTIONS), f"better: {near}"
         unit = said.get("unit")
@@ -99,7 +99,7 @@ def _of_claim(
     keys = KEYS[kind]
     for key in claim:
         if key not in keys:
-            try_ = _near(key, keys) or f"drop {key}"
+            try_ = nearest(key, keys) or f"drop {key}"
             yield (*path, key), f"unknown key {key}", ", ".join(keys), try_
     for key in keys:
         if key != "under" and key not in claim:
@@ -137,7 +137,7 @@ def _of_claimed_metric(
         return
     if metric.window is None and metrics and metric.text not in metrics:
         what = f"{metric.text} is not among confirm.metrics"
-        yield path, what, allowed, _near(metric.text, metrics) or metrics[0]
+        yield path, what, allowed, nearest(metric.text, metrics) or metrics[0]
         return
     if metric.window and metric.base.startswith("test/"):
         what = f"{metric.base} is read once per run and has no curve"
@@ -199,13 +199,8 @@ def condition_names(plan: Mapping) -> tuple[str, ...]:
     return tuple(str(name) for name in conditions) or (DEFAULT_CONDITION,)
 
 
-def _near(name: Any, known) -> str | None:
-    near = difflib.get_close_matches(str(name), list(known), 1, 0.5)
-    return near[0] if near else None
-
-
 def _unknown(path: tuple, what: str, name: Any, known) -> Fault:
-    try_ = f"{path[-1]}: {_near(name, known) or known[0]}"
+    try_ = f"{path[-1]}: {nearest(name, known) or known[0]}"
     return path, f"no {what} is called {name}", ", ".join(known), try_
 
 

@@ -6,7 +6,6 @@ claims, margin, alpha.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from analysis.errors import TableError
+from analysis.errors import TableError, nearest
 from analysis.inputs.claim_checks import KINDS, arm_names, check_claims, condition_names
 from analysis.inputs.metric import DIRECTIONS, Metric, Metrics, parse_metric
 
@@ -190,12 +189,12 @@ def _scope(mapping: Mapping, where: str) -> str:
 def _one_of(mapping: Mapping, key: str, allowed: tuple[str, ...], where: str) -> str | None:
     said = mapping.get(key)
     if said is not None and said not in allowed:
-        near = difflib.get_close_matches(str(said), allowed, 1, 0.4) or allowed
+        near = nearest(said, allowed) or allowed[0]
         raise TableError(
             f"{key} is {said!r}",
             where=where,
             allowed=" or ".join(allowed),
-            try_=f"{key}: {near[0]}",
+            try_=f"{key}: {near}",
         )
     return said
 
@@ -302,12 +301,12 @@ def _checked(given: dict[str, Any], where: str) -> dict[str, float]:
 def _check_directions(better: str | Mapping[str, str] | None) -> None:
     for metric, direction in ({"": better} if isinstance(better, str) else better or {}).items():
         if direction not in DIRECTIONS:
-            near = difflib.get_close_matches(str(direction), DIRECTIONS, 1, 0.5) or ["lower"]
+            near = nearest(direction, DIRECTIONS) or "lower"
             raise TableError(
                 f"better is {direction!r}" + (f" for {metric}" if metric else ""),
                 where="arguments",
                 allowed="higher, lower, METRIC=higher or METRIC=lower",
-                try_=f"--better {metric}={near[0]}" if metric else f"--better {near[0]}",
+                try_=f"--better {metric}={near}" if metric else f"--better {near}",
             )
 
 

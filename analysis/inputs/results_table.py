@@ -6,7 +6,6 @@ is ambiguous is refused, and rows that no verdict may rest on are marked.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.errors import TableError
+from analysis.errors import TableError, nearest
 from analysis.inputs.claim_checks import DEFAULT_CONDITION
 from analysis.inputs.metric import FRACTION, Metrics
 from analysis.inputs.replicates import Replicates, check_replicates, numbered
@@ -218,13 +217,13 @@ def _check_columns(raw: pd.DataFrame, where: str) -> list[str]:
     missing = [c for c in REQUIRED if c not in raw]
     unknown = [str(c) for c in raw.columns if c not in known]
     for column in unknown:
-        near = difflib.get_close_matches(column.strip().lower(), known, 1, 0.75)
-        if near and near[0] not in raw:
+        near = nearest(column.strip().lower(), known, alike=0.75)
+        if near and near not in raw:
             raise TableError(
                 f"unknown column {column!r}",
                 where=where,
                 allowed=", ".join(known),
-                try_=f"rename it to {near[0]!r}, or drop it",
+                try_=f"rename it to {near!r}, or drop it",
             )
     if missing:
         raise TableError(
@@ -289,12 +288,12 @@ def _statuses(raw: pd.DataFrame, at) -> pd.Series:
     wrong = ~status.isin(STATUSES)
     if wrong.any():
         row = wrong.index[wrong][0]
-        near = difflib.get_close_matches(status[row], STATUSES, 1, 0.5) or ["finished"]
+        near = nearest(status[row], STATUSES) or "finished"
         raise TableError(
             f"status is {status[row]!r}",
             where=at(row),
             allowed=", ".join(STATUSES),
-            try_=f"{near[0]!r}",
+            try_=f"{near!r}",
         )
     return status
 
