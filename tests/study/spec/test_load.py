@@ -8,12 +8,13 @@ import pytest
 import yaml
 
 from analysis.inputs.plan import read_plan
-from analysis.statistics.power import seeds_for, seeds_needed_for_family
+from analysis.statistics.power import seeds_for
 from contrastive.config import TrainConfig
 from contrastive.training.flops import flops_per_view
 from contrastive.training.length import extent, views_per_step
 from study.design.study import Study
 from study.errors import SpecError, StudyError
+from study.planning import gate
 from study.spec.load import load_study
 
 GOOD = """\
@@ -543,8 +544,8 @@ def test_the_shipped_studies_are_good(profile):
     study = load_study(root / "pos.yaml", profile=profile, data=False)
     assert len(study.arms) == 3
     assert len(study.conditions) == (3 if profile else 2)
-    assert study.search.trials_per_arm >= 10
-    assert len(study.confirm.seed_list) >= 6
+    assert study.search.replicates * study.search.trials_per_arm >= 24
+    assert study.about == "method"
     load_study(root / "smoke.yaml")
 
 
@@ -559,8 +560,7 @@ def test_every_shipped_file_and_profile_is_good(file: Path):
     for profile in [None, *profiles]:
         study = load_study(file, profile=profile, data=False)
         assert study.claims
-        needed = seeds_needed_for_family(len(study.claims), study.alpha)
-        assert len(study.confirm.seed_list) >= needed, "the seeds cannot decide the claims"
+        assert gate(study) == "", "the design cannot decide its claims"
 
 
 PAPER = [
