@@ -20,6 +20,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from quick import first_quick
 
 from contrastive import workload
 from contrastive.training import loop
@@ -159,7 +160,7 @@ class TestDisk:
             while True:
                 filler.write(b"0" * 4096)
 
-    @pytest.mark.parametrize("number", [1, 4, SEARCHED + 2])
+    @pytest.mark.parametrize("number", first_quick([4, 1, SEARCHED + 2]))
     def test_a_full_disk_pauses_the_study_and_it_ends_as_if_nothing_had_happened(
         self, here, disk, undisturbed, capsys, number: int
     ):
@@ -213,7 +214,7 @@ class TestDisk:
         assert "--storage DIR" in told
         assert len(told.splitlines()) == 2
 
-    @pytest.mark.parametrize("number", [3, SEARCHED + 2])
+    @pytest.mark.parametrize("number", first_quick([3, SEARCHED + 2]))
     def test_a_ledger_that_cannot_be_kept_pauses_the_study(
         self, here, undisturbed, monkeypatch, capsys, number: int
     ):
@@ -237,7 +238,7 @@ def test_an_address_of_no_store_is_refused_as_storage(here, capsys):
     assert not list(Path().glob("http*"))
 
 
-@pytest.mark.parametrize("damage", ["half", "nothing", "zeros", "another shape"])
+@pytest.mark.parametrize("damage", first_quick(["half", "nothing", "zeros", "another shape"]))
 def test_a_torn_ledger_file_is_a_run_to_be_done_again(here, undisturbed, damage: str):
     """In both phases; the winners were frozen before, so the search is not asked again."""
     assert run() == 0

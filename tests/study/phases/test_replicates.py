@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from quick import first_quick
 
 from study.errors import SpecError
 from study.execution import execute_here
@@ -127,7 +128,7 @@ def test_what_is_not_varied_stays_the_same(load, tmp_path, vary: str):
     assert first.trial == second.trial
 
 
-@pytest.mark.parametrize("jobs", [1, 4, 6, 7, 8, 15, 23])
+@pytest.mark.parametrize("jobs", first_quick([7, 1, 4, 6, 8, 15, 23]))
 def test_a_killed_study_resumes_to_the_very_same_results(load, tmp_path, jobs: int):
     run(load(), tmp_path / "whole")
     with pytest.raises(Killed):
@@ -147,6 +148,7 @@ def test_a_study_that_is_cut_short_has_whole_replicates(load, tmp_path):
     assert not list(ledger.all("search", 3))
 
 
+@pytest.mark.slow
 def test_growing_by_replicates_leaves_the_others_as_they_are(load, tmp_path):
     run(load("search.replicates=2"), tmp_path / "grown")
     run(load(), tmp_path / "grown")

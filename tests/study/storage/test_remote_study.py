@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pyarrow import fs
+from quick import first_quick
 
 from study.design.study import Study
 from study.errors import Paused, StudyError
@@ -199,7 +200,7 @@ def undisturbed(tmp_path_factory) -> tuple:
     return outcome(folder)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", first_quick(range(8)))
 def test_every_state_that_a_store_can_be_left_in_goes_on_to_the_same_end(
     tmp_path, undisturbed, seed
 ):
@@ -233,7 +234,7 @@ def test_every_state_that_a_store_can_be_left_in_goes_on_to_the_same_end(
     assert outcome(folder) == undisturbed
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first_quick(range(6)))
 def test_no_ending_is_taken_for_another_trial_s_where_draws_depend_on_timing(tmp_path, seed):
     """Several trials of an arm side by side: after a loss the same number is drawn differently."""
     numbers = np.random.default_rng(seed)
