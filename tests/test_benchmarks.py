@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 TINY = ["--images", "128", "--repeats", "1", "--workers", "0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "options", "rows"),
     [
@@ -75,6 +76,7 @@ def test_the_training_benchmark_draws_its_figure(tmp_path: Path):
         assert told in drawn
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_benchmark_on_a_gpu_that_is_not_there_is_refused():
     done = subprocess.run(

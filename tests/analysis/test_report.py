@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pandas as pd
+import pytest
 from closed_pipe import closed_pipe
 
 from analysis.report import main
@@ -49,6 +50,7 @@ def test_a_place_that_cannot_be_written_is_reported(tmp_path, capsys):
     assert "Traceback" not in told
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_ends_it_quietly(tmp_path):
     table(1).to_csv(tmp_path / "t.csv", index=False)
     command = [sys.executable, "-m", "analysis.report", str(tmp_path / "t.csv"),

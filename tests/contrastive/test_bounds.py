@@ -84,6 +84,7 @@ def test_the_errors_are_those_of_the_losses():
     torch.testing.assert_close(neg_errors(s, n, tau), neg - limit)
 
 
+@pytest.mark.slow
 def test_debiased_pos_converges_at_rate_one_half_when_p_is_drawn_from_p():
     sizes = [64, 256, 1024, 4096]
     found = [estimate(pos_errors(draws(TWO, n, 1, 1500), n, 0.5, as_printed=False)) for n in sizes]
@@ -127,6 +128,7 @@ def test_the_same_seed_gives_the_same_sample():
     assert not torch.equal(draws(TWO, 8, 2, 20, seed=1).pos, draws(TWO, 8, 2, 20).pos)
 
 
+@pytest.mark.slow
 def test_the_command_prints_tables_and_draws_the_figure(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("contrastive.bounds.comparison.NEGATIVES", (16, 64, 256))
     monkeypatch.setattr("contrastive.bounds.comparison.POSITIVES", (1, 4, 16))

@@ -42,6 +42,7 @@ def losses(training: _Training, epochs: int) -> list[float]:
     return found
 
 
+@pytest.mark.slow
 def test_a_compiled_encoder_gives_the_same_losses_figures_and_names_and_is_compiled_once():
     """One test, since compiling takes 20 s where nothing is cached."""
     plain = _Training(TrainConfig(**TINY, compile="off"), 1, None, "cpu")
@@ -147,6 +148,7 @@ def without_a_compiler(tmp_path: Path, *options: str) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.slow
 def test_without_a_compiler_on_says_what_to_do(tmp_path):
     done = without_a_compiler(tmp_path, "--compile", "on")
     assert done.returncode == 2

@@ -104,6 +104,7 @@ def test_an_entry_is_built_once_however_many_ask(tmp_path):
     assert cache.is_intact(entry, verify=True)
 
 
+@pytest.mark.slow
 def test_two_processes_preparing_at_once_end_with_one_intact_entry(tmp_path):
     script = (
         "from contrastive.data import prepare; "

@@ -54,6 +54,7 @@ def test_divergence_exits_with_1(capsys):
     assert "diverged" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_ends_it_quietly():
     command = [sys.executable, "-m", "contrastive.train", *TINY]
     with closed_pipe() as pipe:
@@ -61,6 +62,7 @@ def test_a_reader_that_leaves_early_ends_it_quietly():
     assert (ended.returncode, ended.stderr) == (141, b"")
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_left_is_noticed_by_the_last_flush_too():
     code = (
         "import sys; from contrastive import train; "

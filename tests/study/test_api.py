@@ -142,6 +142,7 @@ def test_a_study_that_exists_is_refused_unless_it_is_resumed(home):
     assert results(folder).equals(before)
 
 
+@pytest.mark.slow
 def test_quiet_prints_nothing(home, capsys):
     file = write_study(home)
     study.run_study(file, quiet=True)
@@ -150,6 +151,7 @@ def test_quiet_prints_nothing(home, capsys):
     assert "confirmation" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_study_runs_in_a_thread_and_leaves_signal_handlers_alone(home):
     file = write_study(home)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -162,6 +164,7 @@ def test_a_study_runs_in_a_thread_and_leaves_signal_handlers_alone(home):
     assert handlers == {number: signal.getsignal(number) for number in handlers}
 
 
+@pytest.mark.slow
 def test_a_second_study_in_the_process_is_refused_while_one_runs(home, monkeypatch):
     file = write_study(home)
     refused: list[str] = []

@@ -245,6 +245,7 @@ class TestPassedOn:
         assert main(["train", "--loss", "debiased_poss"]) == 2
 
 
+@pytest.mark.slow
 def test_a_users_own_file_shadows_nothing(tmp_path):
     """A console script has its own folder on the path, and not the working directory."""
     for name in ("analysis", "study", "contrastive", "typer", "rich"):

@@ -423,7 +423,8 @@ class TestMlflow:
             "    patch.setattr(faults.session, 'Tracker', faults.Tracker)\n"
             "    sys.exit(faults.run('--storage', sys.argv[1]))\n"
         )
-        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+        environment = os.environ | {"PYTHONPATH": path}
         both = [
             subprocess.Popen(
                 [sys.executable, "-c", script, storage], cwd=tmp_path, env=environment,

@@ -147,6 +147,7 @@ def test_every_figure_has_a_text_in_its_place_and_both_formats(whole):
     assert len(svgs) == len(labels)
 
 
+@pytest.mark.slow
 def test_the_same_input_gives_the_same_bytes(study, tmp_path):
     for name in ("one", "two"):
         write_report(study["results"], plan=study["plan"], runs=study["runs"], out=tmp_path / name)
@@ -180,6 +181,7 @@ def test_csv_tables_can_be_read_back(whole):
     assert table["mean_difference"][0] == whole[1]["comparisons"][0]["mean_difference"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["whole", "nasty"])
 def test_forbidden_words_are_nowhere(which, request):
     out, report = request.getfixturevalue(which)
@@ -301,6 +303,7 @@ def test_the_command_writes_a_report_and_says_where(study, tmp_path, capsys):
     assert (tmp_path / "out" / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_an_earlier_reports_figures_do_not_linger(study, tmp_path):
     write_report(study["results"], runs=study["runs"], out=tmp_path)
     write_report(table_of({"a": noisy(0.5), "b": noisy(0.6, seed=2)}), out=tmp_path)

@@ -25,6 +25,7 @@ def error(rate: float, n: int) -> float:
     return 5 * math.sqrt(rate * (1 - rate) / n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scenario",
     [Scenario("normal"), Scenario("ties", test_images=100), Scenario("tails", noise="t3"),
@@ -41,6 +42,7 @@ def test_a_design_that_cannot_reach_claims_nothing():
     assert simulate(Scenario("five", seeds=5), studies=30, seed=12)["false_claims"] == 0
 
 
+@pytest.mark.slow
 def test_power_is_the_theorys():
     found = simulate(Scenario("effect", d_z=1.5), studies=STUDIES, seed=13)
     assert found["power"] == pytest.approx(
@@ -54,6 +56,7 @@ def test_bands_hold_whole_curves_and_max_t_keeps_alpha():
     assert found["max_t_errors"] <= 0.05 + error(0.05, 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [0, 1, 2])
 def test_replicates_cover_the_methods_difference_and_seeds_of_one_search_do_not(ratio):
     studies = 60
