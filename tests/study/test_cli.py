@@ -197,7 +197,7 @@ class TestExitCodes:
         training.write_text(training.read_text() + "    1 / (width - 8 or run.seed - 2)\n")
         assert main(["run", str(file), "--set", "search=null"]) == 1
         err = capsys.readouterr().err
-        assert "1 trainings failed, the first, confirm/wide/default/0002, with: ZeroDiv" in err
+        assert "1 training failed, the first, confirm/wide/default/0002, with: ZeroDiv" in err
 
     def test_a_required_verdict(self, here, capsys, monkeypatch):
         report_as(monkeypatch, "supported")
