@@ -26,8 +26,9 @@ class ClaimAnswer:
             None, as everything below, where it is not defined.
         interval: its 95 % limits.
         p: two-sided sign-flip p-value.
-        p_adjusted: adjusted over the declared claims, of the hypothesis nearest to falling; this
-            one decides, except at planned looks.
+        p_supports: adjusted over the declared claims; the claim is supported where it is at most
+            α, except at planned looks.
+        p_refutes: likewise of the hypothesis that refutes the claim by falling.
     """
 
     id: str
@@ -36,7 +37,8 @@ class ClaimAnswer:
     difference: float | None
     interval: tuple[float, float] | None
     p: float | None
-    p_adjusted: float | None
+    p_supports: float | None
+    p_refutes: float | None
 
 
 class Report(dict):
@@ -114,5 +116,6 @@ def _answer(claim: Mapping[str, Any], record: Mapping[str, Any]) -> ClaimAnswer:
         record["mean_difference"],
         None if low is None else (low, high),
         record["p_value"],
-        record["p_adjusted"],
+        record["p_supports"],
+        record["p_refutes"],
     )

@@ -30,7 +30,7 @@ from analysis.verdicts import Rules, Scores, comparisons
 from analysis.wording import absent
 from analysis.wording import sentences as words
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 def assemble_report(

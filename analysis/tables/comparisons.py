@@ -7,17 +7,24 @@ from analysis.wording import after_difference, difference, number, numbers, p_nu
 
 
 def comparisons(name: str, title: str, records: list[dict]) -> Table:
+    claimed = any(c["claim"] for c in records)
     return table(
         name,
         "answers" if name == "comparisons" else "tables",
         title,
         "Differences are in percentage points for accuracies, as the contrast is written, with"
         " 95 % paired-t intervals; simultaneous ones (Bonferroni) hold together in 95 % of studies."
-        " Tests are paired by unit: replicate, or seed. p: two-sided sign-flip test alone; adjusted"
-        " p: by max-T over this family, of the hypothesis nearest to falling; Holm p beside it."
-        " Equivalence p: of both hypotheses that equivalence takes. – where no margin applies.",
+        " Tests are paired by unit: replicate, or seed. p: two-sided sign-flip test that the mean is 0,"
+        " not corrected; Holm p: the same over this family. Adjusted p: by max-T over the family."
+        + (
+            " It decides: a claim is supported where that to support it is at most α, refuted where"
+            " that to refute it is."
+            if claimed
+            else " Equivalence p: likewise, of both hypotheses that equivalence takes; – where no"
+            " margin applies."
+        ),
         records,
-        *([("Claim", lambda c: c["claim"])] if any(c["claim"] for c in records) else []),
+        *([("Claim", lambda c: c["claim"])] if claimed else []),
         ("Contrast", lambda c: f"{c['b']} − {c['a']}"),
         ("Metric", lambda c: numbers.base_metric(c["metric"])),
         ("Condition", lambda c: c["condition"]),
@@ -35,12 +42,17 @@ def comparisons(name: str, title: str, records: list[dict]) -> Table:
             "#Simultaneous",
             lambda c: interval(*c["simultaneous_ci"], lambda v: difference(v, c["unit"])),
         ),
-        ("#Adjusted p", lambda c: p_number(c["p_adjusted"])),
         ("#Holm p", lambda c: p_number(c["p_holm"])),
         *(
-            [("#Equivalence p", lambda c: p_number(c["p_tost_adjusted"]))]
-            if any(c["p_tost_adjusted"] is not None for c in records)
-            else []
+            [
+                ("#Adjusted p to support", lambda c: p_number(c["p_supports"])),
+                ("#to refute", lambda c: p_number(c["p_refutes"])),
+            ]
+            if claimed
+            else [
+                ("#Adjusted p", lambda c: p_number(c["p_adjusted"])),
+                ("#Equivalence p", lambda c: p_number(c["p_tost_adjusted"])),
+            ]
         ),
         ("Verdict", lambda c: _verdict(c)),
     )

@@ -118,22 +118,27 @@ def broke(pairs: Pairs) -> bool:
 
 
 def _adjusted(asks: str | None, tested: Mapping[Null, Outcome]) -> dict[str, float | None]:
-    """The p-values of the hypotheses by what they mean; `p_adjusted` is of the nearest verdict.
+    """The p-values of the hypotheses by the answer that each would give.
 
-    `p_superiority` is of θ ≤ 0, `p_margin` of θ ≥ δ, `p_tost_adjusted` the larger one of
-    θ ≤ -δ and θ ≥ δ, which equivalence takes both.
+    A claim is supported where `p_supports` is at most α, refuted where `p_refutes` is;
+    `p_adjusted` is the smaller one, and without a claim that of any difference.
+    `p_tost_adjusted` is the larger one of θ ≤ -δ and θ ≥ δ, which equivalence takes both.
     """
     p = {null: t.p_adjusted for null, t in tested.items()}
+    smallest = lambda *nulls: min((p[null] for null in nulls if null in p), default=None)  # noqa: E731
     inside = [p[null] for null in (AT_MOST_MINUS_MARGIN, AT_LEAST_MARGIN) if null in p]
     tost = max(inside) if len(inside) == 2 else None
-    ways = {
-        "equivalent": [tost, p.get(AT_MOST_MARGIN), p.get(AT_LEAST_MINUS_MARGIN)],
-        None: [p.get(AT_MOST_ZERO), p.get(AT_LEAST_ZERO)],
-    }.get(asks, [p.get(AT_MOST_ZERO), p.get(AT_LEAST_MARGIN)])
+    if asks == "equivalent":
+        supports, refutes = tost, smallest(AT_MOST_MARGIN, AT_LEAST_MINUS_MARGIN)
+    elif asks:
+        supports, refutes = p.get(AT_MOST_ZERO), p.get(AT_LEAST_MARGIN)
+    else:
+        supports = refutes = None
+    either = [x for x in (supports, refutes) if x is not None]
     return {
-        "p_adjusted": min((way for way in ways if way is not None), default=None),
-        "p_superiority": p.get(AT_MOST_ZERO),
-        "p_margin": p.get(AT_LEAST_MARGIN),
+        "p_adjusted": min(either) if asks and either else smallest(AT_MOST_ZERO, AT_LEAST_ZERO),
+        "p_supports": supports,
+        "p_refutes": refutes,
         "p_tost_adjusted": tost,
     }
 

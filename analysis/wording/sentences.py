@@ -166,6 +166,9 @@ def _where(record: dict) -> str:
 def _evidence(record: dict) -> str:
     unit = record["unit"]
     parts = [interval(record["ci_low"], record["ci_high"], unit), p_text(record["p_value"])]
-    if record["declared"] or record["family_size"] > 1:
+    if record["asks"]:
+        supports, refutes = p_number(record["p_supports"]), p_number(record["p_refutes"])
+        parts.append(f"adjusted p {supports} to support it, {refutes} to refute it")
+    elif record["family_size"] > 1:
         parts.append(f"adjusted {p_number(record['p_adjusted'])}")
     return "; ".join([*parts, f"{record['n_units']} paired {record['unit_of_analysis']}s"])

@@ -40,7 +40,8 @@ def test_a_typed_answer_holds_the_numbers_of_its_comparison(table):
     assert answer.sentence == report["claims"][0]["sentence"]
     assert answer.difference == record["mean_difference"]
     assert answer.interval == (record["ci_low"], record["ci_high"])
-    assert answer.p_adjusted == record["p_adjusted"] == answer.p == 2 / 2**8
+    assert answer.p_supports == record["p_supports"] == answer.p == 2 / 2**8
+    assert answer.p_refutes == record["p_refutes"] == 1
 
 
 def test_what_cannot_be_had_is_none(table):

@@ -160,13 +160,13 @@ def test_the_same_input_gives_the_same_bytes(study, tmp_path):
 def test_report_json_has_the_stable_shape(whole):
     report = json.loads((whole[0] / "report.json").read_text(encoding="utf-8"))
     assert report == whole[1]
-    assert report["schema"] == 3
+    assert report["schema"] == 4
     assert {"hash", "alpha", "margin", "family_size", "p_min"} <= set(report["design"])
     assert {"arm", "condition", "metric", "better", "unit", "n", "mean", "sd", "median", "iqm",
             "ci_low", "ci_high"} <= set(report["arms"][0])  # fmt: skip
     assert {"a", "b", "condition", "metric", "better", "unit", "kind", "declared", "claim",
             "scope", "unit_of_analysis", "n_units", "n_pairs", "sd_search", "sd_seed",
-            "p_superiority", "p_margin", "p_holm", "simultaneous_ci",
+            "p_supports", "p_refutes", "p_holm", "simultaneous_ci",
             "mean_difference", "ci_low", "ci_high", "p_value", "p_adjusted", "p_t",
             "p_wilcoxon", "p_tost", "p_tost_adjusted", "dz", "dz_ci", "a12", "cliffs_delta",
             "win_rate", "verdict", "reason",

@@ -9,6 +9,7 @@ from known_truth import METRIC, noisy, table_of
 
 from analysis.report import analyse
 from analysis.report_json import differences
+from analysis.wording import p_number
 
 
 def plan(claims=None, **changes) -> dict:
@@ -52,6 +53,29 @@ def test_a_claim_is_refuted_by_less_than_the_margin_and_equivalence_by_more():
     apart = table_of({"a": noisy(0.6, seed=1), "b": noisy(0.65, seed=2)})
     assert verdict(apart, margin=0.02, claims=same) == ("better", None)
     assert analyse(apart, plan=plan(same, margin=0.02))["claims"][0]["verdict"] == "refuted"
+
+
+def test_each_adjusted_p_says_which_answer_it_is_for():
+    """An adjusted p beside a p of another hypothesis may be below it, and reads like a mistake."""
+    rng = np.random.default_rng(4)
+    a = noisy(0.6, seed=1)
+    frame = table_of({"a": a, "b": a + rng.normal(0, 0.01, len(a))})
+    for claims, null in (
+        (None, {"p_supports": ["θ ≤ 0"], "p_refutes": ["θ ≥ 0.02"]}),
+        (
+            [{"id": "C", "equivalent": "b", "to": "a", "metric": METRIC}],
+            {"p_supports": ["θ ≤ −0.02", "θ ≥ 0.02"], "p_refutes": ["θ ≤ 0.02", "θ ≥ −0.02"]},
+        ),
+    ):
+        report = analyse(frame, plan=plan(claims, margin=0.02))
+        record = report["comparisons"][0]
+        p = {h["null"]: h["p_adjusted"] for h in record["hypotheses"]}
+        supports = max(p[n] for n in null["p_supports"])
+        refutes = min(p[n] for n in null["p_refutes"])
+        assert (record["p_supports"], record["p_refutes"]) == (supports, refutes)
+        assert record["p_adjusted"] == min(supports, refutes)
+        shown = f"adjusted p {p_number(supports)} to support it, {p_number(refutes)} to refute it"
+        assert shown in report["claims"][0]["sentence"]
 
 
 def test_a_sure_difference_below_the_margin_is_supported_and_says_so():

@@ -51,7 +51,7 @@ def test_duplicating_seeds_ten_times_changes_no_p():
     frame = replicated(0.01, seed=3)
     many = pd.concat([frame.assign(seed=frame["seed"] + 10_000 * i) for i in range(10)])
     once, ten = (analyse(f, plan=plan(margin=0.02))["comparisons"][0] for f in (frame, many))
-    for name in ("p_value", "p_adjusted", "p_superiority", "p_margin", "p_t", "verdict"):
+    for name in ("p_value", "p_adjusted", "p_supports", "p_refutes", "p_t", "verdict"):
         assert once[name] == pytest.approx(ten[name]), name
     assert once["ci_low"] == pytest.approx(ten["ci_low"])
 
