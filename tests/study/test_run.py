@@ -109,7 +109,7 @@ def test_the_confirmation_uses_the_frozen_winners(smoke):
 def test_the_report_is_written_in_all_forms(smoke):
     folder, _ = smoke
     report = json.loads((folder / "report" / "report.json").read_text())
-    assert report["schema"] == 3
+    assert report["schema"] == 4
     assert report["design"]["hash"] == yaml.safe_load((folder / "study.yaml").read_text())["hash"]
     assert [claim["id"] for claim in report["claims"]] == ["S1"]
     html = (folder / "report" / "report.html").read_text()
