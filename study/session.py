@@ -6,7 +6,7 @@ import contextlib
 import functools
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,12 @@ from rich.console import Console
 from analysis.errors import TableError
 from study.design import Study
 from study.errors import StudyError
-from study.phases import ConfirmSource, ReplicatesSource, confirmation_jobs
+from study.phases import ReplicatesSource
 from study.planning import gate, identical_lines
-from study.records import Job, Ledger
+from study.records import Ledger
 from study.reporting import close_study, hardware, note_look, versions, write_tables
 from study.storage import Folder, RemoteStudy, is_address, shown
 from study.tracking import Display, Tracker
-from study.workload import Settings
 
 
 @dataclass(frozen=True)
@@ -141,12 +140,7 @@ class Session:
 
     def run(self) -> int:
         try:
-            if len(self.study.replicates) > 1:
-                self._all_replicates()
-            else:
-                winners = self._search()
-                self._write_tables()
-                self._confirm(winners)
+            self._train()
         except BaseException:
             with contextlib.suppress(Exception):  # the reason for stopping is what matters
                 self._write_tables()
@@ -154,22 +148,24 @@ class Session:
         self._write_tables()
         return self._report()
 
-    def _all_replicates(self) -> None:
-        """Search and confirmation of each replicate, in one go: no slot waits for a phase."""
+    def _train(self) -> None:
+        """All searches and confirmations in one go: no slot waits for a phase, no worker ends."""
         source = ReplicatesSource(
-            self.study, self.folder, self.ledger, slots=self._slots(), decided=self._decided
+            self.study, self.folder, self.ledger, slots=self._slots, decided=self._decided
         )
-        for caveat in source.caveats():
-            self.console.print(f"note: {caveat}", markup=False)
-        phases = ("search", "recheck", "confirm") if self.study.search.rechecks else (
-            "search", "confirm",
-        )  # fmt: skip
-        self._execute(phases, "replicates", source, source.planned())
+        search = self.study.search
+        phases = ("confirm",)
+        if search is not None:
+            phases = ("search", "recheck", "confirm") if search.rechecks else ("search", "confirm")
+        for phase in phases:
+            self.tracker.phase(phase, params=self._params())
+        self._execute(phases, source)
         for phase in phases:
             self.tracker.phase(phase, params={}, done=True)
         for part, winners in self.folder.frozen(self.study):
             for arm in (arm for arm, found in winners.items() if found is None):
-                text = f"{arm}: no trial of its search in replicate {part.number} finished"
+                where = f" in replicate {part.number}" if part.number else ""
+                text = f"{arm}: no trial of its search{where} finished"
                 self.console.print(text, style="bold red")
 
     def _decided(self, units: int) -> bool:
@@ -189,59 +185,22 @@ class Session:
         self.console.print(f"look after {units} replicates: {state}", markup=False)
         return not open_claims
 
-    def _search(self) -> dict[str, Settings | None]:
-        """The winners, from the folder if the search has ended before."""
-        if self.study.search is None:
-            return {arm: {} for arm in self.study.arms}
-        frozen = self.folder.winners()
-        if frozen is not None:
-            self.tracker.phase("search", params=self._params())
-            self.tracker.backfill(self.ledger.all("search"))
-            self.tracker.phase("search", params={}, done=True)
-            return frozen
-        from study.phases import SearchSource
-
-        source = SearchSource(self.study, self.folder.path, self.ledger, slots=self._slots())
-        for caveat in source.caveats():
-            self.console.print(f"note: {caveat}", markup=False)
-        self._execute(("search",), "search", source, source.planned())
-        rechecks = source.recheck_jobs()
-        if rechecks:
-            self._execute(
-                ("recheck",),
-                "recheck",
-                ConfirmSource(rechecks, self.ledger, self.study.trains),
-                _per_arm(rechecks),
-            )
-            self.tracker.phase("recheck", params={}, done=True)
-        winners = source.winners()
-        self.folder.freeze(winners)
-        self.tracker.phase("search", params={}, done=True)
-        for arm in (arm for arm, found in winners.items() if found is None):
-            self.console.print(f"{arm}: no trial of its search finished", style="bold red")
-        return winners
-
-    def _confirm(self, winners: Mapping[str, Settings | None]) -> None:
-        jobs = confirmation_jobs(self.study, winners, self.folder.path)
-        source = ConfirmSource(jobs, self.ledger, self.study.trains)
-        self._execute(("confirm",), "confirmation", source, _per_arm(jobs))
-        self.tracker.phase("confirm", params={}, done=True)
-
-    def _execute(
-        self, phases: Sequence[str], title: str, source: Any, planned: Mapping[str, int]
-    ) -> None:
-        for phase in phases:
-            self.tracker.phase(phase, params=self._params())
+    def _execute(self, phases: Sequence[str], source: ReplicatesSource) -> None:
         earlier = [ending for phase in phases for ending in self.ledger.all(phase)]
         self.tracker.backfill(earlier)
         if not source.remaining():
             return
         from study.execution import execute
 
-        metric = self.study.shown_metric
+        for caveat in source.caveats():
+            self.console.print(f"note: {caveat}", markup=False)
         self._slots()
-        better = self.study.better(metric)
-        display = Display(title, planned, metric=metric, better=better, console=self.console)
+        metric = self.study.shown_metric
+        title = "search and confirmation" if "search" in phases else "confirmation"
+        display = Display(
+            title, source.planned(), metric=metric, better=self.study.better(metric),
+            console=self.console,
+        )  # fmt: skip
         for ending in earlier:
             display.earlier(ending)
         with display:
@@ -249,7 +208,7 @@ class Session:
                 source,
                 share=self.share,
                 folder=self.folder.path,
-                session=f"session-{self.number:03d}-{title}",
+                session=f"session-{self.number:03d}",
                 retries=self.study.resources.retries,
                 monitors=(display, self.tracker),
                 own_process=self.own_process,
@@ -304,10 +263,3 @@ class Session:
         place = self.tracker.place()
         if place and place != (noted[-1] if noted else None):
             self.folder.note_session(mlflow=place)
-
-
-def _per_arm(jobs: Sequence[Job]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for job in jobs:
-        counts[job.arm] = counts.get(job.arm, 0) + 1
-    return counts

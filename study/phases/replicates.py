@@ -1,8 +1,9 @@
 """The replicates of a study: each a search of its own and the confirmation of its winners.
 
-They are worked on in order, so that a study that is cut short has whole replicates; a later one
-begins where the ones before it leave slots free. What a replicate finds depends on nothing but the
-study file, however many run side by side.
+A study that searches once, or not at all, is its own only one. Replicates are worked on in order,
+so that a study that is cut short has whole ones; a later one begins where those before it leave
+slots free. What a replicate finds depends on nothing but the study file, however many run side by
+side.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ class ReplicatesSource:
     """Hands out the jobs of all replicates, search and confirmation.
 
     Args:
-        study: with several replicates.
+        study: with one replicate or more.
         folder: of the study.
         ledger: where endings are kept.
-        slots: jobs that run at the same time.
+        slots: tells how many jobs run at the same time; asked when a search begins.
         decided: asked at each planned look, with the number of replicates that are complete by
             then; True ends the study there.
     """
@@ -52,7 +53,7 @@ class ReplicatesSource:
         folder: Folder,
         ledger: Ledger,
         *,
-        slots: int,
+        slots: Callable[[], int],
         decided: Callable[[int], bool] = lambda units: False,
     ) -> None:
         # Opening it takes half a second: once for all replicates, and only if one is searched.
@@ -120,7 +121,7 @@ class _Replicate:
         study: Study,
         folder: Folder,
         ledger: Ledger,
-        slots: int,
+        slots: Callable[[], int],
         storage: Callable[[], BaseStorage],
     ) -> None:
         self._study, self._folder, self._ledger, self._slots = study, folder, ledger, slots
@@ -129,7 +130,8 @@ class _Replicate:
         self._rechecks: ConfirmSource | None = None
         self._confirm: ConfirmSource | None = None
         self._running: dict[str, str] = {}  # phase by key
-        winners = folder.winners(study.number)
+        without_search = {arm: {} for arm in study.arms} if study.search is None else None
+        winners = without_search or folder.winners(study.number)
         if winners is not None:
             self._begin_confirmation(winners)
 
@@ -141,16 +143,16 @@ class _Replicate:
                 self._study,
                 self._folder.path,
                 self._ledger,
-                slots=self._slots,
+                slots=self._slots(),
                 storage=self._storage(),
             )
         return self._opened
 
     def caveats(self) -> list[str]:
-        return self._search.caveats()
+        return [] if self._confirm is not None else self._search.caveats()
 
     def planned(self) -> dict[str, int]:
-        trials = self._study.search.trials_per_arm
+        trials = self._study.search.trials_per_arm if self._study.search else 0
         runs = self._study.confirm.count * len(self._study.conditions)
         known = self._opened.planned() if self._opened else {}
         return {arm: known.get(arm, trials) + runs for arm in self._study.arms}

@@ -78,7 +78,7 @@ class KilledAfter:
 def run(study, path: Path, *, jobs: int | None = None) -> list[dict[str, str]]:
     folder, ledger = Folder(path / "r"), Ledger(path / "r")
     folder.path.mkdir(parents=True, exist_ok=True)
-    source = ReplicatesSource(study, folder, ledger, slots=1)
+    source = ReplicatesSource(study, folder, ledger, slots=lambda: 1)
     execute_here(source, monitors=[KilledAfter(jobs)] if jobs else ())
     write_tables(folder, study, {})
     with folder.runs_csv.open(newline="") as table:
@@ -205,7 +205,7 @@ def test_a_study_ends_at_the_look_where_all_is_decided(load, tmp_path, decisions
         assert {ending.job.replicate for ending in ended} == set(range(1, units + 1))
         return answers.pop(0)
 
-    execute_here(ReplicatesSource(study, folder, ledger, slots=2, decided=decided))
+    execute_here(ReplicatesSource(study, folder, ledger, slots=lambda: 2, decided=decided))
     assert found == asked
     assert {e.job.replicate for e in ledger.all("confirm")} == set(range(1, complete + 1))
     assert {e.job.replicate for e in ledger.all("search")} == set(range(1, complete + 1))
@@ -215,8 +215,8 @@ def test_a_look_is_taken_again_on_resume_and_runs_nothing_more(load, tmp_path):
     study = load("confirm.looks=[2,3]")
     folder, ledger = Folder(tmp_path / "r"), Ledger(tmp_path / "r")
     folder.path.mkdir()
-    execute_here(ReplicatesSource(study, folder, ledger, slots=1, decided=lambda units: True))
-    again = ReplicatesSource(study, folder, ledger, slots=1, decided=lambda units: True)
+    execute_here(ReplicatesSource(study, folder, ledger, slots=lambda: 1, decided=lambda units: True))
+    again = ReplicatesSource(study, folder, ledger, slots=lambda: 1, decided=lambda units: True)
     assert again.remaining() == 0
 
 
