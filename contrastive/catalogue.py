@@ -42,7 +42,13 @@ Load = Callable[[str], Any]
 
 
 class PartError(ValueError):
-    """A part that is unknown, cannot be imported or has another form than it should."""
+    """A part that is unknown, cannot be imported or has another form than it should.
+
+    Attributes:
+        settings: names of those that it is about, as far as known.
+    """
+
+    settings: tuple[str, ...] = ()
 
 
 class Option(NamedTuple):

@@ -248,9 +248,8 @@ def _about(*settings: str) -> Iterator[None]:
     """Say which settings an error is about, unless it says so already."""
     try:
         yield
-    except ValueError as error:
-        if not hasattr(error, "settings"):
-            error.settings = settings  # type: ignore[attr-defined]
+    except (PartError, SettingsError) as error:
+        error.settings = error.settings or settings
         raise
 
 
@@ -343,17 +342,17 @@ def _trying(name: str, function: Any, what: str, setting: str) -> Iterator[None]
             torch.manual_seed(0)
             yield
     except PartError as error:
-        error.settings = (setting,)  # type: ignore[attr-defined]
+        error.settings = (setting,)
         raise
     except _Unfit as error:
         fault = PartError(f"{name}, tried on {what}: {error}")
-        fault.settings = (setting,)  # type: ignore[attr-defined]
+        fault.settings = (setting,)
         raise fault from None
     except Exception as error:
         code = getattr(inspect.unwrap(function), "__code__", None)
         text = with_place(error, getattr(code, "co_filename", None))
         fault = PartError(f"{name} fails on {what}: {text}")
-        fault.settings = (setting,)  # type: ignore[attr-defined]
+        fault.settings = (setting,)
         raise fault from error
 
 

@@ -423,8 +423,7 @@ def _about(*names: str) -> Any:
     try:
         yield
     except (DataError, PartError) as error:
-        if not hasattr(error, "settings"):
-            error.settings = names
+        error.settings = error.settings or names
         raise
 
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 STUDIES = sorted(EXAMPLES.glob("*/*.yaml"))
 MOMENTUM = EXAMPLES / "pytorch_loop" / "momentum.yaml"
-KILLS = 5
+KILLS = int(os.environ.get("KILLS", "2"))  # each starts Ray again, which takes 10 s
 
 
 @pytest.fixture(params=STUDIES, ids=lambda file: file.parent.name)
@@ -127,8 +127,8 @@ def start(file: Path, folder: Path, *options: str) -> subprocess.Popen:
 
 @pytest.mark.slow
 def test_one_command_in_an_empty_folder_gives_a_verdict(file, tmp_path):
-    if file == MOMENTUM:
-        pytest.skip("the undisturbed study of the test below")
+    if not file.parent.name.startswith("lightning"):
+        pytest.skip("the test below runs one of them, and the first test trains all")
     whole_study(file, tmp_path)
 
 
@@ -147,7 +147,7 @@ def whole_study(file: Path, home: Path, *options: str) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_study_killed_at_five_random_moments_ends_with_the_same_results(tmp_path):
+def test_a_study_killed_at_random_moments_ends_with_the_same_results(tmp_path):
     """SIGKILL to the command, after a random number of trainings and a random delay.
 
     Trainings of 100 epochs, so that some are under way, with a checkpoint, when it happens.

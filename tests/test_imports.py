@@ -90,6 +90,7 @@ def test_a_folder_can_be_taken_in_at_a_glance(folder: Path):
     assert 4 <= len(files) <= 9
 
 
+@pytest.mark.slow
 def test_a_driver_plans_searches_and_reports_without_pytorch():
     """Which takes 400 MB and two seconds; only what trains or times a training may import it."""
     modules = (

@@ -10,7 +10,13 @@ if TYPE_CHECKING:
 
 
 class DataError(ValueError):
-    """The user's data or data settings are wrong; the message says what, where and what to do."""
+    """The user's data or data settings are wrong; the message says what, where and what to do.
+
+    Attributes:
+        settings: names of those that it is about, as far as known.
+    """
+
+    settings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -176,6 +176,7 @@ def test_a_second_load_takes_milliseconds(cache):
     assert (time.perf_counter() - start) / 10 < 0.1  # measured: 0.003 s
 
 
+@pytest.mark.slow
 def test_loading_from_a_full_cache_imports_no_decoder(cache):
     """Workers load what the driver prepared; torchvision alone would cost each 95 MB."""
     load_dataset("digits", cache_dir=cache)

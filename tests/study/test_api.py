@@ -110,6 +110,7 @@ def results(folder: Path) -> pd.DataFrame:
     return pd.read_csv(folder / "results.csv")
 
 
+@pytest.mark.slow
 def test_a_study_from_a_file_a_mapping_and_a_study_is_the_same(home):
     file = write_study(home)
     tables = [

@@ -39,6 +39,7 @@ def here(finished, tmp_path, monkeypatch) -> Path:
 
 
 class TestListAndShow:
+    @pytest.mark.slow
     def test_a_finished_study_with_its_verdict(self, here, capsys):
         assert main(["list"]) == 0
         titles, row = capsys.readouterr().out.splitlines()

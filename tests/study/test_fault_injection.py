@@ -20,7 +20,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from quick import first_quick
 
 from contrastive import workload
 from contrastive.training import loop
@@ -32,6 +31,9 @@ from study.phases import optuna_storage
 from study.reporting import summary
 from study.run import main
 from study.tracking.mlflow_tracker import Tracker
+
+# A whole study each.
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SPEC = """
@@ -160,7 +162,7 @@ class TestDisk:
             while True:
                 filler.write(b"0" * 4096)
 
-    @pytest.mark.parametrize("number", first_quick([4, 1, SEARCHED + 2]))
+    @pytest.mark.parametrize("number", [4, 1, SEARCHED + 2])
     def test_a_full_disk_pauses_the_study_and_it_ends_as_if_nothing_had_happened(
         self, here, disk, undisturbed, capsys, number: int
     ):
@@ -214,7 +216,7 @@ class TestDisk:
         assert "--storage DIR" in told
         assert len(told.splitlines()) == 2
 
-    @pytest.mark.parametrize("number", first_quick([3, SEARCHED + 2]))
+    @pytest.mark.parametrize("number", [3, SEARCHED + 2])
     def test_a_ledger_that_cannot_be_kept_pauses_the_study(
         self, here, undisturbed, monkeypatch, capsys, number: int
     ):
@@ -238,7 +240,7 @@ def test_an_address_of_no_store_is_refused_as_storage(here, capsys):
     assert not list(Path().glob("http*"))
 
 
-@pytest.mark.parametrize("damage", first_quick(["half", "nothing", "zeros", "another shape"]))
+@pytest.mark.parametrize("damage", ["half", "nothing", "zeros", "another shape"])
 def test_a_torn_ledger_file_is_a_run_to_be_done_again(here, undisturbed, damage: str):
     """In both phases; the winners were frozen before, so the search is not asked again."""
     assert run() == 0
@@ -351,7 +353,6 @@ class Locked:
 
 
 class TestLocks:
-    @pytest.mark.slow
     def test_a_study_waits_for_its_database(self, here, undisturbed):
         lock = Locked(Path("studies/small/search.db"), 3)
         here.append(Watch(3, lock))
@@ -380,7 +381,6 @@ class TestLocks:
 class TestMlflow:
     """MLflow is a mirror: whatever becomes of it, the study continues."""
 
-    @pytest.mark.slow
     def test_a_server_that_nobody_runs_costs_one_warning(
         self, here, undisturbed, monkeypatch, capsys
     ):
@@ -397,7 +397,6 @@ class TestMlflow:
         assert "the study continues without it" in told
         check(undisturbed)
 
-    @pytest.mark.slow
     def test_a_locked_database_of_mlflow_delays_its_own_writer_only(
         self, here, undisturbed, monkeypatch, capsys
     ):
@@ -412,7 +411,6 @@ class TestMlflow:
         assert rows.mlflow_run_id.is_unique
         assert rows.mlflow_run_id.notna().all()
 
-    @pytest.mark.slow
     def test_one_name_in_two_folders_at_once_is_two_studies(self, here, undisturbed, tmp_path):
         """Two commands that share a working directory, hence mlflow.db and the experiment."""
         script = (
@@ -450,7 +448,6 @@ class TestClock:
         real, began = time.time, time.time()
         monkeypatch.setattr(time, "time", lambda: 2 * began - real() - 3600)
 
-    @pytest.mark.slow
     def test_a_study_whose_clock_runs_backwards(self, here, undisturbed, monkeypatch):
         monkeypatch.setattr(session, "Tracker", Tracker)
         here.append(Watch(3, lambda: self.going_back(monkeypatch)))

@@ -235,9 +235,13 @@ def test_a_report_is_verified_and_a_changed_figure_is_found(smoke, monkeypatch, 
     assert "lacks runs/" in capsys.readouterr().err
 
 
-def driver(process: subprocess.Popen) -> int:
-    """The pid of the study's own process."""
-    return process.pid
+def wait_for(count: int, runs: Path, process: subprocess.Popen) -> None:
+    """Until so many trainings have ended."""
+    deadline = time.monotonic() + 120
+    while len(list(runs.rglob("*.json"))) < count:
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
 
 
 def raylet(process: subprocess.Popen) -> int:
@@ -266,25 +270,30 @@ def test_damaged_tables_are_named_and_never_a_traceback(smoke, capsys, tmp_path,
 
 @pytest.mark.slow
 def test_a_killed_study_resumes_to_the_very_same_results(smoke, home):
-    """SIGKILL to Ray's raylet in the search, and to the driver in the confirmation.
+    """SIGKILL to Ray's raylet in the search, and Ctrl-C, twice, in the confirmation.
 
-    The comparison with the undisturbed study shows too that a study is reproducible.
+    The driver is killed in the next test and by tests/test_examples.py. The comparison with the
+    undisturbed study shows too that a study is reproducible.
     """
     whole, _ = smoke
     folder = home / "studies" / "killed"
     options = ["--name", "killed"]
-    for phase, count, target in (("search", 3, raylet), ("confirm", 4, driver)):
-        process = start(home, *options)
-        deadline = time.monotonic() + 120
-        while len(list((folder / "runs" / phase).rglob("*.json"))) < count:
-            assert time.monotonic() < deadline
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.05)
-        os.kill(target(process), signal.SIGKILL)
-        _, err = process.communicate(timeout=60)
-        assert target is driver or process.returncode == 1
-        assert target is driver or "Ray on this machine has died" in err
-        options = ["--name", "killed", "--resume"]
+    process = start(home, *options)
+    wait_for(3, folder / "runs" / "search", process)
+    os.kill(raylet(process), signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Ray on this machine has died" in err
+    options.append("--resume")
+    process = start(home, *options)
+    wait_for(4, folder / "runs" / "confirm", process)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)  # an impatient second one
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert err.strip().endswith("--name killed --resume")
     kept = {file: file.stat().st_mtime_ns for file in (folder / "runs").rglob("*.json")}
     process = start(home, *options)
     _, err = process.communicate(timeout=250)
@@ -308,11 +317,7 @@ def test_a_study_in_a_store_outlives_its_machine(smoke, home, tmp_path, monkeypa
     environment = {"CONTRASTIVE_CACHE": str(cache)}
     options = ["--name", "away", "--storage", store.as_uri(), "--set", "confirm.seeds=2"]
     process = start(home, *options, **environment)
-    deadline = time.monotonic() + 120
-    while len(list((store / "away" / "runs" / "search").rglob("*.json"))) < 3:
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
+    wait_for(3, store / "away" / "runs" / "search", process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL  # it was still at work
@@ -338,22 +343,6 @@ def test_a_study_in_a_store_outlives_its_machine(smoke, home, tmp_path, monkeypa
         if file.is_file() and file.suffix != ".db":
             assert (store / "away" / file).read_bytes() == (Path(here) / file).read_bytes()
     assert json.loads((store / "away" / "driver.json").read_text())["ended"]
-
-
-@pytest.mark.slow
-def test_ctrl_c_leaves_a_study_that_says_how_to_go_on(tmp_path):
-    process = start(tmp_path, "--name", "stopped")
-    deadline = time.monotonic() + 120
-    while not list((tmp_path / "studies" / "stopped" / "runs").rglob("*.json")):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)  # an impatient second one
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Traceback" not in err
-    assert err.strip().endswith("--name stopped --resume")
 
 
 @pytest.mark.slow

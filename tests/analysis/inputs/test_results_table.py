@@ -169,6 +169,7 @@ def test_rows_of_a_broken_run_are_set_aside():
     assert results.failures == {("a", "default", 2): "diverged"}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_million_rows_are_read(tmp_path):
     n = 1_000_000

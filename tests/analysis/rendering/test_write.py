@@ -278,6 +278,7 @@ def many(tmp_path_factory):
     return out, write_report(table_of(arms), out=out)
 
 
+@pytest.mark.slow
 def test_a_claimless_ablation_of_many_arms_folds_its_pairs(many):
     page = (many[0] / "report.html").read_text(encoding="utf-8")
     assert page.count("<article") == 12

@@ -76,6 +76,7 @@ def test_a_job_that_was_heard_of_is_not_started_again_here():
     assert source.endings[0].outcome == "failed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ended", "code"), [(False, 1), (True, 0)])
 def test_a_worker_whose_stopped_function_does_not_return_is_ended(ended: bool, code: int):
     lines = [

@@ -245,8 +245,10 @@ def test_a_job_with_the_whole_card_is_run_once_more_as_it_was(tmp_path, alone):
 
 
 @pytest.mark.slow
-def test_several_at_once_are_all_run_again(tmp_path, alone, card):
-    jobs = [job(tmp_path, arm) for arm in ("x1", "x2", "a", "b")]
+def test_several_at_once_are_all_run_again_before_smaller_jobs_take_their_room(
+    tmp_path, alone, card
+):
+    jobs = [job(tmp_path, arm) for arm in ("x1", "x2", *"abcd")]
     greedy = Greedy(tmp_path, "/x", enough=1.0)
     source = Listed(jobs)
     told = run(tmp_path, source, greedy, Share(1, 0.5, 2))
@@ -254,16 +256,9 @@ def test_several_at_once_are_all_run_again(tmp_path, alone, card):
     assert all(epochs == [0, 1, 2, 3] for epochs in told.epochs.values())
     assert sorted(told.started) == sorted(told.endings) == sorted(j.key for j in jobs)
     assert all(curves(ending) == alone for ending in source.endings.values())
-
-
-@pytest.mark.slow
-def test_smaller_jobs_do_not_take_the_room_that_a_larger_one_waits_for(tmp_path, card):
-    jobs = [job(tmp_path, arm) for arm in ("x", *"abcde")]
-    greedy = Greedy(tmp_path, "/x", enough=1.0)
-    run(tmp_path, Listed(jobs), greedy, Share(1, 0.5, 2))
     starts = [line.split() for line in greedy.starts.read_text().splitlines()]
-    assert starts.index([jobs[0].key, "1.0"]) <= 3
-    assert len(starts) == 7
+    assert max(starts.index([j.key, "1.0"]) for j in jobs[:2]) <= 4
+    assert len(starts) == 2 + 6
 
 
 def test_it_goes_on_from_its_checkpoint(tmp_path, alone):

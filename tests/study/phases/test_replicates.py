@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from quick import first_quick
 
 from study.errors import SpecError
 from study.execution import execute_here
@@ -113,6 +112,7 @@ def test_every_replicate_has_its_whole_search_and_confirmation(load, tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_samplers_draw_different_points_in_each_replicate(load, tmp_path):
     rows = [row for row in run(load(), tmp_path) if row["phase"] == "search" and row["arm"] == "a"]
     drawn = {r: [row["config"] for row in rows if row["replicate"] == r] for r in "123"}
@@ -128,7 +128,8 @@ def test_what_is_not_varied_stays_the_same(load, tmp_path, vary: str):
     assert first.trial == second.trial
 
 
-@pytest.mark.parametrize("jobs", first_quick([7, 1, 4, 6, 8, 15, 23]))
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [7, 4, 15])
 def test_a_killed_study_resumes_to_the_very_same_results(load, tmp_path, jobs: int):
     run(load(), tmp_path / "whole")
     with pytest.raises(Killed):
@@ -192,7 +193,11 @@ def test_a_split_that_the_workload_does_not_have_is_refused(load, tmp_path):
 
 @pytest.mark.parametrize(
     ("decisions", "asked", "complete"),
-    [([False, False], [1, 2], 3), ([True], [1], 1), ([False, True], [1, 2], 2)],
+    [
+        ([False, True], [1, 2], 2),
+        pytest.param([False, False], [1, 2], 3, marks=pytest.mark.slow),
+        pytest.param([True], [1], 1, marks=pytest.mark.slow),
+    ],
 )
 def test_a_study_ends_at_the_look_where_all_is_decided(load, tmp_path, decisions, asked, complete):
     study, found, answers = load("confirm.looks=[1,2,3]"), [], list(decisions)
@@ -211,11 +216,14 @@ def test_a_study_ends_at_the_look_where_all_is_decided(load, tmp_path, decisions
     assert {e.job.replicate for e in ledger.all("search")} == set(range(1, complete + 1))
 
 
+@pytest.mark.slow
 def test_a_look_is_taken_again_on_resume_and_runs_nothing_more(load, tmp_path):
     study = load("confirm.looks=[2,3]")
     folder, ledger = Folder(tmp_path / "r"), Ledger(tmp_path / "r")
     folder.path.mkdir()
-    execute_here(ReplicatesSource(study, folder, ledger, slots=lambda: 1, decided=lambda units: True))
+    execute_here(
+        ReplicatesSource(study, folder, ledger, slots=lambda: 1, decided=lambda units: True)
+    )
     again = ReplicatesSource(study, folder, ledger, slots=lambda: 1, decided=lambda units: True)
     assert again.remaining() == 0
 

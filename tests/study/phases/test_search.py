@@ -248,7 +248,7 @@ def test_declared_first_points_are_tried_first_and_never_stopped(tmp_path):
     assert [outcome for _, outcome in jobs[:2]] == ["finished", "finished"]
 
 
-@pytest.mark.parametrize("after", first_quick([5, 1, 2, 8, 11, 17]))
+@pytest.mark.parametrize("after", first_quick([5, 1, 11]))
 def test_a_killed_search_goes_on_as_if_nothing_had_happened(tmp_path, after: int):
     whole = source_in(tmp_path / "whole", study())
     play(whole)
@@ -261,7 +261,7 @@ def test_a_killed_search_goes_on_as_if_nothing_had_happened(tmp_path, after: int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epoch", [0, 1, 2, 3, 6])
+@pytest.mark.parametrize("epoch", [0, 2, 6])
 def test_a_search_killed_within_a_trial_goes_on_with_that_trial(tmp_path, epoch: int):
     whole = source_in(tmp_path / "whole", study())
     play(whole)
@@ -474,7 +474,7 @@ class TestGrid:
         assert sorted(tried) == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("after", [1, 4, 9, 15])
+    @pytest.mark.parametrize("after", [4, 9])
     def test_a_killed_grid_goes_on_as_if_nothing_had_happened(self, tmp_path, after: int):
         s = self.grid(first=[{"num_positives": 2}])
         whole = source_in(tmp_path / "whole", s)
@@ -510,7 +510,7 @@ class TestGrid:
         assert shape(resumed) == shape(whole)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("seed", [0, 1])
+    @pytest.mark.parametrize("seed", [0])
     def test_side_by_side_and_killed_every_point_is_tried_once(self, tmp_path, seed: int):
         s, order = self.grid(), np.random.default_rng(seed)
         with pytest.raises(Interrupted):
@@ -595,7 +595,7 @@ class TestSeveralMetrics:
     @pytest.mark.slow
     @pytest.mark.parametrize(
         ("after", "sampler"),
-        [(9, "tpe"), (26, "tpe"), (9, "nsga2"), (26, "nsga2"), (12, "gp"), (9, "qmc")],
+        [(26, "tpe"), (9, "nsga2"), (12, "gp"), (9, "qmc")],
     )
     def test_a_killed_search_goes_on_as_if_nothing_had_happened(self, tmp_path, sampler, after):
         s = self.several(sampler=sampler, trials=16)
@@ -660,7 +660,7 @@ class TestNsga2:
         assert np.mean(distance[-10:]) < np.mean(distance[:10])
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("after", [5, 9, 21])
+    @pytest.mark.parametrize("after", [9])
     def test_a_killed_search_goes_on_as_if_nothing_had_happened(self, tmp_path, after: int):
         s = study(trials=14, sampler="nsga2")  # with early stopping: one metric
         whole = source_in(tmp_path / "whole", s)
@@ -756,6 +756,7 @@ def test_too_many_failures_pause_the_study_with_the_reason(tmp_path):
     assert "--resume --set search.max_failures=4" in told
 
 
+@pytest.mark.slow
 class TestLower:
     """A metric that is better when lower, negated, decides as the metric that is better higher."""
 

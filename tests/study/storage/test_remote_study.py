@@ -200,7 +200,7 @@ def undisturbed(tmp_path_factory) -> tuple:
     return outcome(folder)
 
 
-@pytest.mark.parametrize("seed", first_quick(range(8)))
+@pytest.mark.parametrize("seed", first_quick(range(5)))
 def test_every_state_that_a_store_can_be_left_in_goes_on_to_the_same_end(
     tmp_path, undisturbed, seed
 ):
@@ -234,7 +234,7 @@ def test_every_state_that_a_store_can_be_left_in_goes_on_to_the_same_end(
     assert outcome(folder) == undisturbed
 
 
-@pytest.mark.parametrize("seed", first_quick(range(6)))
+@pytest.mark.parametrize("seed", first_quick(range(4)))
 def test_no_ending_is_taken_for_another_trial_s_where_draws_depend_on_timing(tmp_path, seed):
     """Several trials of an arm side by side: after a loss the same number is drawn differently."""
     numbers = np.random.default_rng(seed)
@@ -377,6 +377,7 @@ def test_a_store_that_fails_costs_a_warning_and_is_tried_again(tmp_path, monkeyp
     assert store.read("study.yaml") == b"a"
 
 
+@pytest.mark.slow
 def test_what_could_not_be_copied_is_said_at_the_end(tmp_path, monkeypatch):
     monkeypatch.setattr("study.storage.mirror.EVERY_S", 0.05)
     folder = tmp_path / "s"
@@ -389,6 +390,7 @@ def test_what_could_not_be_copied_is_said_at_the_end(tmp_path, monkeypatch):
     assert left.endswith("(no route to host)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 1000])
 def test_an_error_that_nobody_foresaw_neither_ends_the_copying_nor_is_kept_quiet(
     tmp_path, monkeypatch, times
