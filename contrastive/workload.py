@@ -43,6 +43,7 @@ from contrastive.parts import (
 from contrastive.training.length import batches, extent, views_per_step
 
 if TYPE_CHECKING:
+    from contrastive.training.evaluation import Count
     from contrastive.training.loop import EpochRecord
 
 CHECKPOINT_EVERY_S = 30.0
@@ -121,6 +122,7 @@ class Contrastive:
     open = False
     search_metric = "val/knn_top1"
     confirm_metrics = ("test/knn_top1", "test/linear_top1", "test/linear_top5")
+    test_curves = confirm_metrics
     first_epoch = 0
     length_settings = ("num_positives", "batch_size")
     data_settings = _DATA
@@ -329,8 +331,8 @@ class Contrastive:
         """Train, report each epoch, and continue from what an earlier attempt saved.
 
         Args:
-            run: the study's view of one training: `seed`, `read_test`, `folder`, `device`,
-                `threads`, `prepared`, `report`, `diverged`.
+            run: the study's view of one training: `seed`, `read_test`, `test_epochs`, `folder`,
+                `device`, `threads`, `prepared`, `report`, `diverged`.
             settings: what `complete` returned.
         """
         import torch
@@ -358,11 +360,12 @@ class Contrastive:
                 dataset=_dataset(config, run.prepared),
                 state=state,
                 read_test=run.read_test,
+                test_epochs=run.test_epochs,
                 device=run.device,
                 options=options,
             ):
                 records.append(_record(epoch))
-                _report(run, records[-1], last=epoch.last)
+                _report(run, records[-1], last=epoch.last, earlier=epoch.earlier)
                 if time.monotonic() - saved > CHECKPOINT_EVERY_S and not epoch.last:
                     _save_state(run, settings, epoch.state(), records)
                     saved = time.monotonic()
@@ -448,12 +451,27 @@ def _message(traceback: str) -> str:
 
 
 def _record(epoch: EpochRecord) -> dict[str, Any]:
-    counts = {name: (c.correct, c.total) for name, c in epoch.counts.items()}
-    return {"epoch": epoch.epoch, "metrics": epoch.metrics, "counts": counts}
+    return {"epoch": epoch.epoch, "metrics": epoch.metrics, "counts": _plain(epoch.counts)}
 
 
-def _report(run: Any, record: Mapping[str, Any], *, last: bool = False) -> None:
-    run.report(record["epoch"], record["metrics"], counts=record["counts"], last=last)
+def _plain(counts: Mapping[str, Count]) -> dict[str, tuple[int, int]]:
+    return {name: (c.correct, c.total) for name, c in counts.items()}
+
+
+def _report(
+    run: Any,
+    record: Mapping[str, Any],
+    *,
+    last: bool = False,
+    earlier: Mapping[int, Mapping[str, Count]] | None = None,
+) -> None:
+    curves = [
+        (epoch, {name: c.accuracy for name, c in counts.items()}, _plain(counts))
+        for epoch, counts in (earlier or {}).items()
+    ]
+    run.report(
+        record["epoch"], record["metrics"], counts=record["counts"], last=last, earlier=curves
+    )
 
 
 def _save_state(

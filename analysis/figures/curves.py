@@ -122,8 +122,10 @@ def _band(panel, epochs, low, high, colour) -> None:
 
 
 def _curve_metric(report: dict) -> str | None:
-    tested = [e["metric"] for e in report["curves"] if e["pairs"]]
-    return (tested or [e["metric"] for e in report["curves"]] or [None])[0]
+    whole = [e for e in report["curves"] if not e["ends_early"]]
+    tested = [e["metric"] for e in whole if e["pairs"]]
+    validated = [e["metric"] for e in whole if e["metric"].startswith("val")]
+    return next(iter(tested or validated or [e["metric"] for e in whole or report["curves"]]), None)
 
 
 def _after(entry: dict) -> str:

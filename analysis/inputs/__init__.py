@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from analysis.inputs.claim_checks import DEFAULT_CONDITION, check_claims
-from analysis.inputs.metric import FRACTION, Metric, Metrics, parse_metric
+from analysis.inputs.metric import FRACTION, Metric, Metrics, parse_metric, selected_on
 from analysis.inputs.plan import Claim, Plan, read_plan
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "check_claims",
     "parse_metric",
     "read_plan",
+    "selected_on",
 ]

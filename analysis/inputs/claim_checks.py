@@ -139,11 +139,6 @@ def _of_claimed_metric(
         what = f"{metric.text} is not among confirm.metrics"
         yield path, what, allowed, nearest(metric.text, metrics) or metrics[0]
         return
-    if metric.window and metric.base.startswith("test/"):
-        what = f"{metric.base} is read once per run and has no curve"
-        allowed = "a metric with a value per epoch, such as val/knn_top1"
-        yield path, what, allowed, metric.text.replace("test/", "val/")
-        return
     epochs = _most_epochs(plan)
     if metric.window and epochs is not None and metric.window[1] > epochs:
         what = f"epoch {metric.window[1]} is after the last of any training ({epochs})"

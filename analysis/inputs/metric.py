@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,6 +52,24 @@ def parse_metric(text: str) -> Metric | None:
         first, last = int(match["first"]), int(match["last"])
         return Metric(text, match["metric"], (first, last)) if first <= last else None
     return None if "(" in text or ")" in text or not text else Metric(text, text)
+
+
+def selected_on(metric: Metric, searched: Sequence[str]) -> str | None:
+    """What of a claim's metric the winners were selected on, in words; None for a fresh one.
+
+    Args:
+        metric: of the claim.
+        searched: the metrics of the search; empty without one.
+
+    Example:
+        >>> selected_on(Metric("val/loss", "val/loss"), ["val/accuracy"])
+        'the validation split'
+        >>> selected_on(Metric("test/loss", "test/loss"), ["val/accuracy"]) is None
+        True
+    """
+    if metric.base.startswith("val/") and any(name.startswith("val/") for name in searched):
+        return "the validation split"
+    return metric.base if metric.base in searched else None
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ class Plan:
     `declared` is False where there was no plan at all; `metrics` are the names of
     `confirm.metrics`, `meanings` knows the direction and the unit of any metric; `scope` is method
     or configuration, None without a plan; `looks` are the planned looks in units, the last one the
-    whole plan; `trials` is each arm's, per replicate, None without a search.
+    whole plan; `trials` is each arm's, per replicate, None without a search; by the first of
+    `search_metrics` its winners were chosen.
     """
 
     name: str | None = None
@@ -67,7 +68,7 @@ class Plan:
     trials: int | None = None
     correction: str = "max_t"
     search_condition: str | None = None
-    search_metric: str | None = None
+    search_metrics: tuple[str, ...] = ()
     declared: bool = False
     overridden: tuple[str, ...] = ()
 
@@ -127,7 +128,7 @@ def read_plan(
         trials=search.get("trials_per_arm"),
         correction=_one_of(mapping, "correction", ("max_t", "holm"), where) or "max_t",
         search_condition=search.get("under") or conditions[0],
-        search_metric=_first(search.get("metric")),
+        search_metrics=_all(search.get("metric")),
         declared=True,
         overridden=_overridden(declared, given, claims, without, meanings),
         **{**declared, **given},
@@ -223,9 +224,8 @@ def _looks(looks: Any, replicates: int | None, where: str) -> tuple[int, ...]:
     return tuple(looks)
 
 
-def _first(metric: str | list | None) -> str | None:
-    """Of several metrics of a search the first one, by which its winners were chosen."""
-    return metric[0] if isinstance(metric, list) else metric
+def _all(metric: str | list | None) -> tuple[str, ...]:
+    return tuple(metric) if isinstance(metric, list) else (metric,) if metric else ()
 
 
 def _section(mapping: Mapping, name: str, where: str, kind: Any = Mapping) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.inputs import Plan
+from analysis.inputs import Plan, parse_metric, selected_on
 from analysis.inputs.results_table import Results
 from analysis.report_json import clean
 from analysis.sections import cost, curves, ledger, ranks, search
@@ -66,8 +66,13 @@ def assemble_report(
     compared += comparisons.compare(scores, others, rules, declared=False, ids=[])
     for record in compared:
         record["trials"] = plan.trials
+        record["selected_on"] = selected_on(parse_metric(record["metric"]), plan.search_metrics)
         record["absent"] = absent(record)
-    _add_early_minus_late(plan, compared, scores, results)
+    for claim, record in zip(plan.claims, compared, strict=False):
+        if claim.kind == "curve":
+            record["early_minus_late"] = curves.early_minus_late(
+                scores, record, claim.metric, curves.last_figure(results, claim.metric.base)
+            )
     shown = arm_scores(scores, arms, conditions, reported, plan.meanings)
     report = {
         "schema": SCHEMA,
@@ -101,15 +106,6 @@ def _claims(plan: Plan, compared: list[dict]) -> list[dict]:
     for row in answered:
         row["sentence"] = words.claim_sentence(row["asks"], row["verdict"], records[row["id"]])
     return answered
-
-
-def _add_early_minus_late(plan: Plan, compared: list[dict], scores: Scores, results) -> None:
-    for claim, record in zip(plan.claims, compared, strict=False):
-        if claim.kind == "curve":
-            last = curves.last_epoch(results, claim.metric.base)
-            record["early_minus_late"] = last and curves.early_minus_late(
-                scores, record, claim.metric, last
-            )
 
 
 def _missing(results: Results) -> list[dict]:

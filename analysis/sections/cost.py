@@ -11,6 +11,7 @@ import pandas as pd
 
 from analysis.inputs import Metrics, Plan
 from analysis.inputs.results_table import Results
+from analysis.sections.curves import ends_early
 from analysis.statistics import describe, median_time
 
 COSTS = ("seconds", "views", "flops")
@@ -149,7 +150,7 @@ def _cost_per_run(results: Results, runs: pd.DataFrame | None) -> dict[str, dict
 def _threshold_metric(results: Results, plan: Plan) -> str | None:
     claimed = [c.metric.base for c in plan.claims if c.metric.window]
     better = {m: plan.meanings.direction(m) for m in pd.unique(results.curves["metric"])}
-    present = [m for m in better if better[m] and m not in COSTS]
+    present = [m for m in better if better[m] and m not in COSTS and not ends_early(results, m)]
     named = [m for m in claimed if m in present] + [m for m in present if m.startswith("val")]
     return (named or [m for m in present if better[m] == "higher"] or [None])[0]
 

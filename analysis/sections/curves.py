@@ -17,6 +17,7 @@ from analysis.statistics.curve_bands import MAX_T_EXACT, max_t, simultaneous_ban
 from analysis.verdicts import Scores
 
 COST_METRICS = ("seconds", "views", "flops")
+RUN = ["arm", "condition", "seed"]
 MOST_PAIRS = 10  # pairs of arms whose curves are tested without a plan, per condition
 
 
@@ -29,6 +30,7 @@ def curves(results: Results, plan: Plan, arms: list[str], conditions: list[str])
     tested = _tested_metrics(plan, metrics)
     entries = []
     for metric in metrics:
+        early = ends_early(results, metric)
         for condition in conditions:
             tables = {arm: curve_table(results, arm, condition, metric) for arm in arms}
             tables = {arm: table for arm, table in tables.items() if table is not None}
@@ -41,6 +43,7 @@ def curves(results: Results, plan: Plan, arms: list[str], conditions: list[str])
                     "better": plan.meanings.direction(metric),
                     "unit": plan.meanings.unit(metric),
                     "x": "epoch",
+                    "ends_early": early,
                     "arms": [_arm(arm, table) for arm, table in tables.items()],
                     "pairs": _pairs(tables, plan, condition, metric) if metric in tested else [],
                 }
@@ -60,13 +63,18 @@ def curve_table(results: Results, arm: str, condition: str, metric: str) -> pd.D
     return table.groupby(results.unit_of).mean() if results.unit == "replicate" else table
 
 
-def early_minus_late(scores: Scores, record: dict, metric: Metric, last_epoch: int) -> dict | None:
-    """How much larger the difference is in the declared window than at the last epoch.
+def early_minus_late(scores: Scores, record: dict, metric: Metric, end: Metric) -> dict | None:
+    """How much larger the difference is in the declared window than at the end.
 
     "Faster, not better" needs this above 0 besides the curve claim itself. Descriptive: it takes
     no part in the correction.
+
+    Args:
+        scores: of the table.
+        record: of the claim's comparison.
+        metric: of the claim, a window.
+        end: what `last_figure` gives.
     """
-    end = Metric(f"{metric.base}@{last_epoch}", metric.base, (last_epoch, last_epoch))
     cells = [
         scores.of(record[arm], record["condition"], which)
         for which in (metric, end)
@@ -81,7 +89,7 @@ def early_minus_late(scores: Scores, record: dict, metric: Metric, last_epoch: i
         return None
     low, high = paired_interval(paired)
     return {
-        "last_epoch": last_epoch,
+        "last_epoch": end.window[1] if end.window else None,
         "mean_difference": float(paired.d.mean()),
         "ci_low": low,
         "ci_high": high,
@@ -89,12 +97,29 @@ def early_minus_late(scores: Scores, record: dict, metric: Metric, last_epoch: i
     }
 
 
-def last_epoch(results: Results, metric: str) -> int | None:
-    """The last epoch that every run has for this metric."""
+def last_figure(results: Results, metric: str) -> Metric:
+    """A metric at the end of the trainings.
+
+    It is the curve at the last epoch that all runs have; of a curve of early epochs only, it is the
+    final figure.
+    """
+    if ends_early(results, metric):
+        return Metric(metric, metric)
     own = results.curves[results.curves["metric"] == metric]
-    if own.empty:
-        return None
-    return int(own.groupby(["arm", "condition", "seed"])["epoch"].max().min())
+    last = 0 if own.empty else int(own.groupby(RUN)["epoch"].max().min())
+    return Metric(f"{metric}@{last}", metric, (last, last))
+
+
+def ends_early(results: Results, metric: str) -> bool:
+    """Whether a metric has a curve that ends before the trainings do, and a final figure beside it.
+
+    Such are early windows on the test split. The other curves of a run tell its last epoch.
+    """
+    if not (results.final["metric"] == metric).any():
+        return False
+    curves_ = results.curves
+    own = curves_[curves_["metric"] == metric].groupby(RUN)["epoch"].max()
+    return bool((own < curves_.groupby(RUN)["epoch"].max().reindex(own.index)).any())
 
 
 def _tested_metrics(plan: Plan, metrics: list[str]) -> list[str]:

@@ -35,7 +35,7 @@ def search(
     """
     if runs is None or not (runs["phase"] == "search").any():
         return []
-    metric = plan.search_metric or SEARCH_METRIC
+    metric = next(iter(plan.search_metrics), SEARCH_METRIC)
     condition = plan.search_condition
     trials = runs[runs["phase"] == "search"]
     return [

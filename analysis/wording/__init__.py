@@ -21,6 +21,7 @@ from analysis.wording.sentences import (
     guessed_directions,
     next_study,
     one_line_verdicts,
+    selection_note,
 )
 
 __all__ = [
@@ -39,5 +40,6 @@ __all__ = [
     "one_line_verdicts",
     "p_number",
     "score",
+    "selection_note",
     "with_unit",
 ]

@@ -73,19 +73,27 @@ def claim_sentence(asks: str, verdict: str, record: dict) -> str:
     text = f"{lead}: {finding(record)}"
     if record["scope"] == "configuration" and record["trials"] and verdict != "invalid":
         text += " This is about the frozen settings; another search may freeze others."
+    if record["selected_on"] and verdict != "invalid":
+        text += f" {selection_note(record['selected_on'])}"
     if verdict == "undecided":
         text += f" Why: {why(record)}. {what_it_takes(record)}".rstrip()
     return text
 
 
+def selection_note(selected_on: str) -> str:
+    """What a claim on figures that chose the winners is worth (`inputs.selected_on`)."""
+    return f"This is a claim about {selected_on}, on which the winners were selected."
+
+
 def early_minus_late(record: dict) -> str:
     """Whether an early advantage is larger than the one at the end."""
     found, unit = record["early_minus_late"], record["unit"]
+    end = "the end" if found["last_epoch"] is None else f"epoch {found['last_epoch']}"
     size = difference(found["mean_difference"], unit) + after_difference(unit)
     limits = interval(found["ci_low"], found["ci_high"], unit)
     return (
         f"The advantage of {record['b']} over {record['a']} in the declared window, minus that at"
-        f" epoch {found['last_epoch']}, is {size} ({limits}; {p_text(found['p_value'])}, not"
+        f" {end}, is {size} ({limits}; {p_text(found['p_value'])}, not"
         " corrected). “Faster, not better” needs it above 0."
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -23,6 +24,9 @@ from contrastive.training.evaluation import (
 from contrastive.training.inputs import Inputs
 
 BATCH = 512
+KNN = "test/knn_top1"
+PROBED = {"test/linear_top1": 1, "test/linear_top5": 5}
+TEST_ACCURACIES = (KNN, *PROBED)
 
 Features = tuple[Tensor, Tensor]  # representations h (N, width) float32, labels (N,)
 Figures = tuple[dict[str, Count], dict[str, float]]  # accuracies as counts; other metrics
@@ -34,8 +38,8 @@ class Evaluator:
     Args:
         config: settings of the training.
         seed: of the training; decides the views of test images, the same for every arm.
-        dataset: its validation split is moved to the device at once, its test split only for
-            `on_test`.
+        dataset: its validation split is moved to the device at once, its test split only where
+            it is read.
         train: the training split on the device, where everything is computed: the bank of kNN.
         inputs: normalisation and precision of the training.
         untrained: makes a model with the training's initial weights.
@@ -69,19 +73,34 @@ class Evaluator:
             metrics |= more_metrics
         return counts, metrics
 
+    @torch.no_grad()
+    def accuracies(self, model: SimCLR, names: Collection[str]) -> dict[str, Count]:
+        """Accuracies of a model on the test split, of those in `TEST_ACCURACIES`."""
+        bank = self.represent(model, self._train)
+        return self._accuracies(bank, self.represent(model, self._test, labelled=False), names)
+
+    @cached_property
+    def _test(self) -> Split:
+        return on_device(self._dataset.test, self._device)
+
     def _on_test(self, model: SimCLR, bank: Features) -> Figures:
-        test = on_device(self._dataset.test, self._device)
-        queries = self.represent(model, test, labelled=False)
-        probe = linear_probe(*bank, *queries, classes=len(self._dataset.classes))
-        counts = {
-            "test/knn_top1": self._knn(bank, queries),
-            "test/linear_top1": probe[1],
-            "test/linear_top5": probe[5],
-            "test/untrained_knn_top1": self._untrained_knn(test),
-        }
-        views = self._views(model, test)
+        queries = self.represent(model, self._test, labelled=False)
+        counts = self._accuracies(bank, queries, TEST_ACCURACIES)
+        counts["test/untrained_knn_top1"] = self._untrained_knn(self._test)
+        views = self._views(model, self._test)
         metrics = {"test/alignment": alignment(*views), "test/uniformity": uniformity(views[0])}
         return counts, metrics | self._own("test", queries)
+
+    def _accuracies(
+        self, bank: Features, queries: Features, names: Collection[str]
+    ) -> dict[str, Count]:
+        counts = {}
+        if KNN in names:
+            counts[KNN] = self._knn(bank, queries)
+        if set(names) & set(PROBED):
+            probe = linear_probe(*bank, *queries, classes=len(self._dataset.classes))
+            counts |= {name: probe[k] for name, k in PROBED.items() if name in names}
+        return counts
 
     def _own(self, split: str, features: Features) -> dict[str, float]:
         """What the user's own evaluations say of a split."""

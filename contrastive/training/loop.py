@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -58,6 +58,7 @@ class EpochRecord:
         counts: whole-number counts of those metrics that are accuracies.
         state: gives what `train(..., state=...)` needs to continue after this epoch.
         last: whether the training ends with this epoch.
+        earlier: in the last record, the test accuracies of earlier epochs that were asked for.
     """
 
     epoch: int
@@ -65,6 +66,7 @@ class EpochRecord:
     counts: dict[str, Count]
     state: Callable[[], dict[str, Any]] = field(repr=False)
     last: bool = False
+    earlier: Mapping[int, Mapping[str, Count]] = field(default_factory=dict)
 
 
 def train(
@@ -74,6 +76,7 @@ def train(
     dataset: Dataset | None = None,
     state: dict[str, Any] | None = None,
     read_test: bool = True,
+    test_epochs: Mapping[str, Sequence[int]] | None = None,
     device: torch.device | str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Iterator[EpochRecord]:
@@ -88,6 +91,8 @@ def train(
         dataset: loaded from `config` if not given.
         state: of an earlier record's `state()`; training continues exactly after that epoch.
         read_test: read the test split, once, after the last epoch.
+        test_epochs: by test accuracy, the epochs whose encoder is kept in memory and in the state,
+            and measured in that one reading too: `{"test/knn_top1": [1, 2]}`.
         device: the first GPU if there is one, else the CPU.
         options: of a loss of the user's own, by name; without one its default applies.
 
@@ -97,6 +102,7 @@ def train(
         DataError: the data cannot be read, or do not suit the settings.
     """
     training = _Training(config, seed, dataset, device, options)
+    training.test_epochs = dict(test_epochs or {}) if read_test else {}
     if state is None:
         yield training.evaluate()
     else:
@@ -123,18 +129,20 @@ class _Training:
         self.epoch, self.views, self.mean_loss = 0, 0, float("nan")
         self.seconds, self.training_seconds = 0.0, 0.0  # with and without evaluations
         self.last: dict[str, float] = {}
+        self.test_epochs: dict[str, Sequence[int]] = {}
+        self.kept: dict[int, dict[str, Tensor]] = {}  # weights of the backbone, by epoch
         self.extent = extent(config, len(self.dataset.train))
         self.pipeline = PIPELINES[self.dataset.augmentation]
         # One uint8 tensor on the device; float batches are made from it by index.
         self.train = on_device(self.dataset.train, self.device)
         self.inputs = Inputs.of(self.train.images, precision=config.precision)
-        initial_model = partial(
+        self.initial_model = partial(
             _initial_model, config, seed, self.train.images.shape[1], self.device
         )
         self.evaluator = Evaluator(
-            config, seed, self.dataset, self.train, self.inputs, untrained=initial_model
+            config, seed, self.dataset, self.train, self.inputs, untrained=self.initial_model
         )
-        self.model = initial_model()
+        self.model = self.initial_model()
         # On a CPU the single fused kernel saves a few per cent; without it results are the same.
         self.optimiser = torch.optim.Adam(
             self.model.parameters(),
@@ -278,6 +286,7 @@ class _Training:
         started = time.perf_counter()
         last = self.finished
         counts: dict[str, Count] = {}
+        earlier: dict[int, dict[str, Count]] = {}
         metrics: dict[str, float] = {} if self.epoch == 0 else {"train/loss": self.mean_loss}
         if self.epoch == 0 and self.config.tau_plus == "auto" and "tau_plus" in self.loss_options:
             metrics["tau_plus"] = self.loss_options["tau_plus"]  # what `auto` came to
@@ -285,13 +294,26 @@ class _Training:
             with self._own_numbers("evaluation", self.epoch):
                 counts, figures = self.evaluator(self.model, read_test=last and read_test)
             metrics |= figures
+        if any(self.epoch in epochs for epochs in self.test_epochs.values()):
+            weights = self.model.backbone.state_dict()
+            self.kept[self.epoch] = {n: w.to("cpu", copy=True) for n, w in weights.items()}
+        if last and read_test:
+            earlier = {epoch: self._measured_again(epoch) for epoch in sorted(self.kept)}
         self.seconds += time.perf_counter() - started
         metrics |= {name: count.accuracy for name, count in counts.items()}
         metrics |= {"seconds": self.seconds, "views": float(self.views)}
         if self.flops_per_view is not None:
             metrics["flops"] = float(self.views * self.flops_per_view)
         self.last = metrics
-        return EpochRecord(self.epoch, metrics, counts, self.save, last)
+        return EpochRecord(self.epoch, metrics, counts, self.save, last, earlier)
+
+    def _measured_again(self, epoch: int) -> dict[str, Count]:
+        """Test accuracies of a kept encoder: those of a training that had ended there."""
+        names = [name for name, epochs in self.test_epochs.items() if epoch in epochs]
+        model = self.initial_model()
+        model.backbone.load_state_dict(self.kept[epoch])
+        with self._own_numbers("evaluation", epoch):
+            return self.evaluator.accuracies(model, names)
 
     def save(self) -> dict[str, Any]:
         """Everything that the next epoch depends on; safe for `torch.load(weights_only=True)`.
@@ -309,6 +331,7 @@ class _Training:
             "mean_loss": self.mean_loss,
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
+            "kept": self.kept,
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -321,6 +344,7 @@ class _Training:
         self.optimiser.load_state_dict(state["optimiser"])
         self.epoch, self.seconds = state["epoch"], state["seconds"]
         self.views, self.mean_loss = state["views"], state["mean_loss"]
+        self.kept = state.get("kept", {})  # none in states saved before encoders were kept
         # States saved before budgets existed do not tell them apart.
         self.training_seconds = state.get("training_seconds", state["seconds"])
 

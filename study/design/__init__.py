@@ -2,6 +2,7 @@
 
 from study.design.arms import Arm, arms_of, timed, twins_before
 from study.design.constraints import ALLOWED, names_in, satisfied
+from study.design.early_windows import ON_TEST, epochs_on_test
 from study.design.search_space import MOST_POINTS, SearchSpace, ordered
 from study.design.study import (
     SAMPLERS,
@@ -20,6 +21,7 @@ from study.design.study import (
 __all__ = [
     "ALLOWED",
     "MOST_POINTS",
+    "ON_TEST",
     "SAMPLERS",
     "SPLIT",
     "Arm",
@@ -34,6 +36,7 @@ __all__ = [
     "SearchSpace",
     "Study",
     "arms_of",
+    "epochs_on_test",
     "names_in",
     "ordered",
     "satisfied",

@@ -7,14 +7,14 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from study.errors import listing
 from study.execution.checkpoints import Checkpoint
 from study.records import Job, Record, job_from
-from study.workload import Diverged, ReportError, Run, Stopped, Workload, load_workload
+from study.workload import Diverged, Figures, ReportError, Run, Stopped, Workload, load_workload
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -95,6 +95,7 @@ def _run(
         phase=job.phase,
         replicate=job.replicate,
         read_test=job.phase == "confirm",
+        test_epochs=job.test_epochs,
         threads=threads,
         prepared=job.data,
         _device=lambda: _device(job),
@@ -148,6 +149,7 @@ class _Outbox:
         metrics: dict[str, float],
         counts: dict[str, tuple[int, int]],
         last: bool = False,
+        earlier: Sequence[Figures] = (),
     ) -> None:
         """Pass on what the function reports; raises Stopped where the driver stops the job."""
         if self._fresh:
@@ -155,7 +157,7 @@ class _Outbox:
         self._fresh = False
         while self._earlier and self._earlier[0].epoch < epoch:
             self._add(self._earlier.pop(0))
-        record = Record(epoch, metrics, counts)
+        record = Record(epoch, metrics, counts, tuple(Record(*figures) for figures in earlier))
         known = self._earlier.pop(0) if self._earlier and self._earlier[0].epoch == epoch else None
         if known is not None and known.metrics.keys() == metrics.keys():
             record = known

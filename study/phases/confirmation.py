@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from study.design import Study, arms_of
+from study.design import Study, arms_of, epochs_on_test
 from study.errors import StudyError
 from study.records import Ending, Job, Ledger, Record, work
 from study.workload import Settings, Workload
@@ -23,14 +23,23 @@ def confirmation_jobs(
         folder: of the study.
     """
     cells = itertools.product(study.confirm.seed_list, study.conditions, study.arms)
+    on_test = epochs_on_test(study)
     return [
-        _job(study, arm, condition, seed, chosen, folder)
+        _job(study, arm, condition, seed, chosen, folder, on_test.get((arm, condition), {}))
         for seed, condition, arm in cells
         if (chosen := winners.get(arm)) is not None
     ]
 
 
-def _job(study: Study, arm: str, condition: str, seed: int, chosen: Settings, folder: Path) -> Job:
+def _job(
+    study: Study,
+    arm: str,
+    condition: str,
+    seed: int,
+    chosen: Settings,
+    folder: Path,
+    test_epochs: dict[str, list[int]],
+) -> Job:
     settings = arms_of(study)[arm].complete(condition, chosen)
     return Job(
         phase="confirm",
@@ -43,6 +52,7 @@ def _job(study: Study, arm: str, condition: str, seed: int, chosen: Settings, fo
         drawn=dict(chosen),
         folder=str(folder),
         replicate=study.number,
+        test_epochs=test_epochs,
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from study.design import EarlyStopping, Parameter, Study, arms_of, timed
+from analysis.inputs import parse_metric, selected_on
+from analysis.wording import selection_note
+from study.design import EarlyStopping, Parameter, Study, arms_of, epochs_on_test, timed
 from study.planning.duration import time_lines
 from study.planning.identical import identical_lines
 from study.planning.power import Spread, power_lines
@@ -30,6 +32,7 @@ def plan_lines(
     for name, settings in study.conditions.items():
         yield f"  {name}: {_settings(settings) or 'as in trial'}"
     yield from power_lines(study, pilot or {})
+    yield from _split_lines(study)
     yield from time_lines(study, slots)
 
 
@@ -46,6 +49,24 @@ def _confirmation_line(study: Study) -> str:
         f"confirmation: {len(parts)} replicates × {size} × {count} "
         f"seed{'s' * (count > 1)} of each = {runs} runs"
     )
+
+
+def _split_lines(study: Study) -> Iterator[str]:
+    """Claims on what selects the winners, and the early epochs that the test split measures."""
+    searched = study.search.metrics if study.search else []
+    for claim in study.claims:
+        selected = selected_on(parse_metric(claim["metric"]), searched)
+        if selected:
+            yield f"note: {claim['id']}: {selection_note(selected)}"
+    kept: dict[str, set[int]] = {}
+    for metrics in epochs_on_test(study).values():
+        for metric, epochs in metrics.items():
+            kept.setdefault(metric, set()).update(epochs)
+    for metric, epochs in kept.items():
+        yield (
+            f"note: {metric} at epochs {_span(sorted(epochs))} is measured after the last epoch, "
+            "with the models kept until then: the test split is read once"
+        )
 
 
 def _budget_lines(study: Study) -> Iterator[str]:

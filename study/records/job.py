@@ -31,6 +31,7 @@ class Job:
         declared: the metrics that a function of the user's own may report.
         required: metrics without which it has not finished.
         replicate: the independent search that it belongs to, if there are several.
+        test_epochs: epochs of which claims need a test metric besides the last, by metric.
     """
 
     phase: Phase
@@ -51,6 +52,7 @@ class Job:
     declared: dict[str, dict[str, str]] = field(default_factory=dict)
     required: tuple[str, ...] = ()
     replicate: int | None = None
+    test_epochs: dict[str, list[int]] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -90,15 +92,22 @@ def key_start(phase: str, arm: str, replicate: int | None) -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """One epoch of a job: floats by metric, and (correct, total) of those that are accuracies."""
+    """One epoch of a job: floats by metric, and (correct, total) of those that are accuracies.
+
+    `earlier` of the last one has the test metrics of earlier epochs: they were measured with it, in
+    the one reading of the test split.
+    """
 
     epoch: int
     metrics: dict[str, float]
     counts: dict[str, tuple[int, int]]
+    earlier: tuple[Record, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """As JSON data."""
-        return asdict(self)
+        data = {"epoch": self.epoch, "metrics": self.metrics, "counts": self.counts}
+        earlier = [record.plain() for record in self.earlier]
+        return data | ({"earlier": earlier} if earlier else {})
 
 
 def work(workload: Workload, settings: Settings) -> dict[str, Any]:
@@ -122,4 +131,5 @@ def job_from(data: dict[str, Any]) -> Job:
 def record_from(data: dict[str, Any]) -> Record:
     """The inverse of `Record.plain`."""
     counts = {name: (int(c), int(n)) for name, (c, n) in data["counts"].items()}
-    return Record(data["epoch"], data["metrics"], counts)
+    earlier = tuple(record_from(record) for record in data.get("earlier", ()))
+    return Record(data["epoch"], data["metrics"], counts, earlier)

@@ -23,6 +23,7 @@ _NOT_RESULTS = frozenset({"seconds"})
 def result_rows(endings: Iterable[Ending]) -> Iterator[tuple[Any, ...]]:
     """Rows of results.csv: per epoch the curves, without an epoch the final figures.
 
+    A test metric has a final figure, and a curve over the epochs that claims are about.
     Only runs that finished have final figures; the curves of the others are kept as far as they
     went.
     """
@@ -36,6 +37,10 @@ def result_rows(endings: Iterable[Ending]) -> Iterator[tuple[Any, ...]]:
                 final = metric.startswith("test/")
                 correct, total = record.counts.get(metric, ("", ""))
                 yield (*at, "" if final else record.epoch, metric, repr(value), correct, total)
+            for before in record.earlier:
+                for metric, value in sorted(before.metrics.items()):
+                    counted = before.counts.get(metric, ("", ""))
+                    yield (*at, before.epoch, metric, repr(value), *counted)
 
 
 def run_row(

@@ -10,7 +10,7 @@ from typing import Any
 from analysis.inputs.claim_checks import check_claims
 from analysis.inputs.metric import Metric, parse_metric
 from analysis.inputs.plan import read_plan
-from study.design import Arm, Study, arms_of
+from study.design import ON_TEST, Arm, Study, arms_of
 from study.errors import Fault, Path, listing, nearest
 from study.spec.find_workload import fault_of
 from study.spec.search_checks import search_faults
@@ -87,7 +87,9 @@ def _window_faults(study: Study, *, data: bool) -> Iterator[Fault]:
         metric = parse_metric(claim["metric"])
         if metric is None or metric.window is None:
             continue
-        if any(end % every for end in metric.window):
+        if metric.base.startswith(ON_TEST) and metric.base not in study.trains.test_curves:
+            yield _no_test_curve(study, i, metric)
+        elif any(end % every for end in metric.window):
             yield Fault(
                 ("claims", i, "metric"),
                 f"the window of {claim['metric']} begins or ends where eval_every: {every} "
@@ -96,6 +98,21 @@ def _window_faults(study: Study, *, data: bool) -> Iterator[Fault]:
             )
         else:
             yield from _after_the_end(study, i, metric, data=data)
+
+
+def _no_test_curve(study: Study, i: int, metric: Metric) -> Fault:
+    """A window of a test metric that the workload has at the last epoch only."""
+    curves = listing(study.trains.test_curves)
+    validated = metric.base.replace(ON_TEST, "val/", 1)
+    return Fault(
+        ("claims", i, "metric"),
+        f"{metric.base} is read once per run, after the last epoch, and has no curve",
+        f"windows of {curves}, or of a metric that is reported at every epoch"
+        if curves
+        else f"with the workload {study.workload}, windows of metrics that it reports at every "
+        "epoch; of the built-in workload, of accuracies on the test split too",
+        metric.text.replace(metric.base, validated) if validated in study.metrics else "",
+    )
 
 
 def _after_the_end(study: Study, i: int, metric: Metric, *, data: bool) -> Iterator[Fault]:

@@ -96,7 +96,8 @@ class MlflowWriter:
         last = self._logged.get(key, -1)
         for record in records:
             if record.epoch > last:
-                self._add(key, record.epoch, record.metrics)
+                for one in (*record.earlier, record):
+                    self._add(key, one.epoch, one.metrics)
                 self._logged[key] = record.epoch
 
     def _add(self, key: str, epoch: int, metrics: Mapping[str, float]) -> None:
@@ -111,8 +112,9 @@ class MlflowWriter:
         if ending.records:
             # A training restarted under a budget of seconds may end at an epoch that is written
             # already: its final figures are not.
-            last, names = ending.records[-1], self._names.get(key, set())
-            self._add(key, last.epoch, {n: v for n, v in last.metrics.items() if n not in names})
+            last, names = ending.records[-1], set(self._names.get(key, ()))
+            for one in (*last.earlier, last):
+                self._add(key, one.epoch, {n: v for n, v in one.metrics.items() if n not in names})
         self._write(key)
         self._client.set_tag(self._ids[key], "outcome", ending.outcome)
         if ending.failure:

@@ -3,11 +3,12 @@
 from study.workload.function import FunctionWorkload
 from study.workload.interface import Settings, SettingsError, Workload
 from study.workload.registry import load_object, load_workload
-from study.workload.run import Diverged, ReportError, Run, Stopped
+from study.workload.run import Diverged, Figures, ReportError, Run, Stopped
 from study.workload.settings import allowed, choices_of, integral
 
 __all__ = [
     "Diverged",
+    "Figures",
     "FunctionWorkload",
     "ReportError",
     "Run",

@@ -33,6 +33,7 @@ class FunctionWorkload:
     not_of_conditions: frozenset[str] = frozenset()
     search_metric = ""
     confirm_metrics: Sequence[str] = ()
+    test_curves: Sequence[str] = ()
     first_epoch = 1
     length_settings: Sequence[str] = ()
     data_settings: Sequence[str] = ()

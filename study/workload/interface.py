@@ -31,6 +31,8 @@ class Workload(Protocol):
         metrics: `better`, `unit` and `kind` of each metric that is reported.
         search_metric: that trials are judged by unless the study says otherwise; "" for none.
         confirm_metrics: that claims may be about unless the study says otherwise.
+        test_curves: test metrics that it measures of earlier epochs too, after the last one, where
+            `run.test_epochs` asks for them.
         first_epoch: 0 where the untrained model is reported too, else 1.
         length_settings: settings, beside `epochs`, on which the number of epochs depends.
         data_settings: settings that decide which data are prepared.
@@ -48,6 +50,7 @@ class Workload(Protocol):
     metrics: Mapping[str, Mapping[str, str]]
     search_metric: str
     confirm_metrics: Sequence[str]
+    test_curves: Sequence[str]
     first_epoch: int
     length_settings: Sequence[str]
     data_settings: Sequence[str]

@@ -7,7 +7,7 @@ import numbers
 import os
 import shutil
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 from study.errors import listing, nearest
 
 Counts = Mapping[str, tuple[int, int]]
-Send = Callable[[int, dict[str, float], dict[str, tuple[int, int]], bool], None]
+Figures = tuple[int, dict[str, float], dict[str, tuple[int, int]]]  # epoch, metrics, counts
+Send = Callable[[int, dict[str, float], dict[str, tuple[int, int]], bool, list[Figures]], None]
 
 
 class Stopped(BaseException):
@@ -42,6 +43,8 @@ class Run:
         arm, condition, phase: where in the study; phase is "search", "recheck" or "confirm".
         replicate: the independent search that the run belongs to; None without one.
         read_test: whether to report `test/…` metrics; only in the confirmation.
+        test_epochs: epochs of which claims need a test metric besides the last, by metric; only of
+            metrics that the workload offers in `test_curves`.
         threads: CPU threads to use.
         prepared: what the workload's `prepare` returned in the driver.
 
@@ -57,6 +60,7 @@ class Run:
     phase: str = "search"
     replicate: int | None = None
     read_test: bool = False
+    test_epochs: Mapping[str, Sequence[int]] = field(default_factory=dict)
     threads: int = 1
     prepared: str = ""
     _home: Path = field(default=Path(), repr=False)
@@ -101,6 +105,7 @@ class Run:
         counts: Counts | None = None,
         *,
         last: bool = False,
+        earlier: Iterable[tuple[int, Mapping[str, Any], Counts]] = (),
     ) -> None:
         """Report the figures of an epoch.
 
@@ -110,6 +115,8 @@ class Run:
             counts: (correct, total) of metrics that are accuracies, so that ties are exact.
             last: whether the training ends here, where the settings do not tell: then it has
                 finished and is not stopped any more.
+            earlier: (epoch, metrics, counts) of earlier epochs that the one reading of the test
+                split gave too, see `test_epochs`.
 
         Raises:
             Stopped: the search stops the trial here; let it pass.
@@ -124,25 +131,14 @@ class Run:
             raise Stopped
         self._check_epoch(epoch)
         epoch = int(epoch)  # numpy's whole numbers are no JSON
-        values = {str(name): self._number(name, value) for name, value in metrics.items()}
-        self._check_names(values, epoch)
-        for name, value in values.items():
-            if not math.isfinite(value):
-                self.diverged(
-                    f"{name} is {value} in epoch {epoch}; last finite metrics: {self._finite}"
-                )
+        values = self._checked(metrics, epoch)
+        before = [(int(e), self._checked(m, epoch), _whole(c)) for e, m, c in earlier]
         if self._epoch is None:
             self._before = self._spent_before(epoch)
-            if name in self._fractions and not 0 <= value <= 1:
-                raise ReportError(
-                    f"{name} is {value:g}, but its unit is fraction; allowed: a number in [0, 1]; "
-                    "try: divide it by 100 if it is in per cent, or take `unit` out of `metrics:`"
-                )
         self._epoch, self._finite = epoch, values
         spent = self._before + time.monotonic() - self._started
-        exact = {name: (int(c), int(n)) for name, (c, n) in (counts or {}).items()}
         try:
-            self._send(epoch, {"seconds": spent} | values, exact, last)
+            self._send(epoch, {"seconds": spent} | values, _whole(counts or {}), last, before)
         except Stopped:
             self._stopped = True
             raise
@@ -177,6 +173,22 @@ class Run:
                 else f"epoch {epoch} was reported; epochs count from {least}"
             )
 
+    def _checked(self, metrics: Mapping[str, Any], epoch: int) -> dict[str, float]:
+        """The metrics of a report as finite numbers under their declared names."""
+        values = {str(name): self._number(name, value) for name, value in metrics.items()}
+        self._check_names(values, epoch)
+        for name, value in values.items():
+            if not math.isfinite(value):
+                self.diverged(
+                    f"{name} is {value} in epoch {epoch}; last finite metrics: {self._finite}"
+                )
+            if name in self._fractions and not 0 <= value <= 1:
+                raise ReportError(
+                    f"{name} is {value:g}, but its unit is fraction; allowed: a number in [0, 1]; "
+                    "try: divide it by 100 if it is in per cent, or take `unit` out of `metrics:`"
+                )
+        return values
+
     def _number(self, name: Any, value: Any) -> float:
         if not isinstance(value, str | bytes | bool):
             try:
@@ -210,3 +222,7 @@ class Run:
                         f"epoch {epoch}: the test split is read once; try: report it after the "
                         "last epoch only"
                     )
+
+
+def _whole(counts: Counts) -> dict[str, tuple[int, int]]:
+    return {name: (int(correct), int(total)) for name, (correct, total) in counts.items()}

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from contrastive import workload
 from contrastive.config import SETTINGS, TrainConfig
+from contrastive.training import evaluator
 from contrastive.training.loop import train
 from contrastive.workload import WORKLOAD
 
@@ -36,15 +37,25 @@ class Run:
     folder: Path
     seed: int = 1
     read_test: bool = True
+    test_epochs: dict[str, list[int]] = field(default_factory=dict)
     device: str | None = "cpu"
     threads: int = 1
     prepared: str = ""
     stop_at: int | None = None
     told: list[tuple[int, dict[str, float], Any]] = field(default_factory=list)
+    earlier: list[tuple[int, dict[str, float], Any]] = field(default_factory=list)
 
     def report(
-        self, epoch: int, metrics: dict[str, float], counts: Any = None, *, last: bool = False
+        self,
+        epoch: int,
+        metrics: dict[str, float],
+        counts: Any = None,
+        *,
+        last: bool = False,
+        earlier: Any = (),
     ) -> None:
+        assert last or not earlier
+        self.earlier += earlier
         self.told.append((epoch, dict(metrics), counts))
         if epoch == self.stop_at:
             raise Stopped
@@ -92,6 +103,63 @@ def test_the_test_split_is_read_only_where_the_run_says_so(tmp_path):
 
     assert names(False) == set()
     assert set(WORKLOAD.confirm_metrics) <= names(True)
+
+
+EARLY = {"test/knn_top1": [0, 1, 2], "test/linear_top1": [2, 3]}
+
+
+def ended_at(folder: Path, epochs: int) -> dict[str, tuple[int, int]]:
+    """Test accuracies of a training that ends at an epoch."""
+    _, _, counts = run(folder, complete(epochs=epochs)).told[-1]
+    return counts
+
+
+def test_a_test_curve_is_that_of_trainings_which_end_at_its_epochs(tmp_path):
+    found = run(tmp_path, test_epochs=EARLY)
+    ends = {epochs: ended_at(tmp_path, epochs) for epochs in (1, 2, 3)}
+    knn, linear = "test/knn_top1", "test/linear_top1"
+    untrained = {knn: ends[1]["test/untrained_knn_top1"]}
+    expected = {
+        0: untrained,
+        1: {knn: ends[1][knn]},
+        2: {knn: ends[2][knn], linear: ends[2][linear]},
+        3: {linear: ends[3][linear]},
+    }
+    assert {epoch: counts for epoch, _, counts in found.earlier} == expected
+    assert len({counts[knn] for counts in (untrained, ends[1], ends[2])}) > 1  # not one encoder
+    for _, metrics, counts in found.earlier:
+        assert metrics == {name: c / n for name, (c, n) in counts.items()}
+    # Everything else is as it is without a curve.
+    assert found.figures == run(tmp_path).figures
+
+
+def test_a_test_curve_is_read_with_the_final_figures_and_only_then(tmp_path, monkeypatch):
+    moved: list[int] = []
+    original = evaluator.on_device
+    monkeypatch.setattr(
+        evaluator, "on_device", lambda split, *a: moved.append(len(split)) or original(split, *a)
+    )
+    found = Run(tmp_path, test_epochs=EARLY)
+    at_report: list[int] = []
+    report = found.report
+    monkeypatch.setattr(
+        found, "report", lambda *a, **o: at_report.append(moved.count(300)) or report(*a, **o)
+    )
+    WORKLOAD.train(found, complete())
+    assert at_report == [1, 1, 1, 2]  # 300 validation images, then 300 test images
+    assert run(tmp_path, test_epochs=EARLY, read_test=False).earlier == []
+
+
+def test_a_killed_run_reports_the_same_test_curve(tmp_path, monkeypatch):
+    whole = run(tmp_path / "whole", test_epochs=EARLY).earlier
+    monkeypatch.setattr(workload, "CHECKPOINT_EVERY_S", -1.0)
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    with pytest.raises(Stopped):
+        run(folder, stop_at=2, test_epochs=EARLY)
+    again = run(folder, test_epochs=EARLY)
+    assert again.earlier == whole
+    assert len(whole) == 4
 
 
 def test_a_run_continues_from_its_saved_state_and_reports_the_same(tmp_path, monkeypatch):

@@ -25,8 +25,9 @@ def faults(*claims, **plan):
 
 def test_sound_claims_have_no_faults():
     curve = GOOD | {"id": "F2", "metric": "auc(val/knn_top1, epochs 1-4)", "under": "blurred"}
+    fresh = GOOD | {"id": "F2t", "metric": "auc(test/knn_top1, epochs 1-4)"}
     same = {"id": "E", "equivalent": "debiased_pos", "to": "contrastive", "metric": "test/knn_top1"}
-    assert faults(GOOD, curve, HURT, same, margin=0.01) == []
+    assert faults(GOOD, curve, fresh, HURT, same, margin=0.01) == []
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,6 @@ def test_sound_claims_have_no_faults():
         (GOOD | {"metric": "auc(val/knn_top1)"}, "metric", "is not a metric", "epochs 1-4"),
         (GOOD | {"metric": "auc(val/knn_top1, epochs 4-1)"}, "metric", "is not a metric", "epochs"),
         (GOOD | {"metric": "auc(val/knn_top1, epochs 1-40)"}, "metric", "epoch 40", "1-12"),
-        (GOOD | {"metric": "auc(test/knn_top1, epochs 1-4)"}, "metric", "once per run", "auc(val"),
         (GOOD | {"undr": "clean"}, "undr", "unknown key", "under"),
         (HURT | {"to": "clean"}, "to", "same condition", "blurred"),
     ],

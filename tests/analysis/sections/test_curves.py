@@ -5,11 +5,15 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
+from analysis.figures.curves import advantage, learning
+from analysis.inputs.results_table import read_results
 from analysis.report import analyse
 from analysis.sections.cost import trade_off
+from analysis.sections.curves import last_figure
 from analysis.statistics.curve_bands import max_t, simultaneous_band
 from analysis.statistics.expected_best import expected_best, expected_best_biased
 from analysis.statistics.paired import sign_flip, t_interval
@@ -108,3 +112,77 @@ def test_importance_is_passed_on_as_it_was_computed(study):
                      importance={"plain": given})  # fmt: skip
     assert report["search"][0]["importance"] == given
     assert report["search"][1]["importance"]["settings"] == []
+
+
+def with_test_curve(study, epochs=(1, 2)):
+    """The study with a curve of its test metric at early epochs, each 0.1 below the final one."""
+    final = study["results"][study["results"]["metric"] == "test/knn_top1"]
+    early = [final.assign(epoch=e, value=final["value"] - 0.1, correct=final["correct"] - 50)
+             for e in epochs]  # fmt: skip
+    claims = [{"id": "E", "better": "better", "than": "plain", "under": "clean",
+               "metric": "auc(test/knn_top1, epochs 1-2)"}]  # fmt: skip
+    return pd.concat([study["results"], *early]), study["plan"] | {"claims": claims}
+
+
+def test_a_claim_on_a_test_window_is_compared_with_the_final_figures(study):
+    table, plan = with_test_curve(study)
+    report = analyse(table, plan=plan)
+    claim, end = (
+        next(c for c in report["comparisons"] if (c["claim"], c["metric"], c["condition"]) == at)
+        for at in (
+            ("E", "auc(test/knn_top1, epochs 1-2)", "clean"),
+            (None, "test/knn_top1", "clean"),
+        )
+    )
+    # Each run's window is 0.1 below its final figure, so the differences are the same.
+    assert claim["differences"] == pytest.approx(end["differences"])
+    assert claim["early_minus_late"] is None  # which leaves nothing to test
+    lower = table["epoch"].eq(2) & table["arm"].eq("better") & table["metric"].eq("test/knn_top1")
+    shift = np.where(lower, 10 * (table["seed"] % 3), 0)
+    table = table.assign(correct=table["correct"] - shift, value=table["value"] - shift / 500)
+    found = analyse(table, plan=plan)["comparisons"][0]["early_minus_late"]
+    assert found["last_epoch"] is None
+    # Half of the mean shift: one of two epochs. Seeds 100 to 107 leave 1, 2, 0, 1, 2, 0, 1, 2.
+    assert found["mean_difference"] == pytest.approx(-(9 / 8) * 10 / 500 / 2)
+
+
+def test_an_early_curve_gives_no_threshold_and_no_learning_curve_of_its_own(study):
+    table, plan = with_test_curve(study)
+    report = analyse(table, plan=plan)
+    curves = {(e["metric"], e["condition"]): e for e in report["curves"]}
+    early = curves["test/knn_top1", "clean"]
+    assert early["ends_early"]
+    assert early["arms"][0]["epochs"] == [1, 2]
+    assert early["pairs"][0]["epochs"] == [1, 2]
+    assert not curves["val/knn_top1", "clean"]["ends_early"]
+    assert {row["metric"] for row in report["cost"]["time_to"]} == {"val/knn_top1"}
+    assert learning(report).title == "Learning curves: val/knn_top1"
+    assert advantage(report).title == "Difference of curves: test/knn_top1"
+
+
+def test_a_curve_to_the_last_epoch_ends_there_and_an_early_one_with_the_final_figure(study):
+    for last, expected in ((6, (6, 6)), (5, None)):
+        table, _ = with_test_curve(study, epochs=range(1, last + 1))
+        assert last_figure(read_results(table), "test/knn_top1").window == expected
+    assert last_figure(read_results(table), "val/knn_top1").window == (6, 6)
+
+
+@pytest.mark.parametrize(
+    ("metric", "searched", "said"),
+    [
+        ("auc(val/knn_top1, epochs 1-2)", "val/knn_top1", "the validation split"),
+        ("auc(val/knn_top1, epochs 1-2)", ["val/loss", "views"], "the validation split"),
+        ("auc(val/knn_top1, epochs 1-2)", None, None),
+        ("test/knn_top1", "val/knn_top1", None),
+        ("test/knn_top1", "test/knn_top1", "test/knn_top1"),  # of a function that names it so
+    ],
+)
+def test_a_claim_on_what_selected_the_winners_says_so(study, metric, searched, said):
+    claim = {"id": "V", "better": "better", "than": "plain", "under": "clean", "metric": metric}
+    plan = {**study["plan"], "claims": [claim], "search": {"under": "clean", "metric": searched}}
+    if searched is None:
+        del plan["search"]
+    report = analyse(study["results"], plan=plan)
+    sentence = f" This is a claim about {said}, on which the winners were selected."
+    assert (sentence in report["claims"][0]["sentence"]) == (said is not None)
+    assert ("selected" in report["claims"][0]["sentence"]) == (said is not None)

@@ -15,6 +15,8 @@ from contrastive.workload import WORKLOAD
 from study.execution import worker
 from study.execution.worker import run_job
 from study.records.job import Job, job_from, record_from
+from study.records.ledger import Ending, Ledger
+from study.records.rows import result_rows
 
 TINY = {"dataset": "digits", "train_limit": 60, "batch_size": 20, "epochs": 3}
 
@@ -138,6 +140,39 @@ def test_a_killed_job_goes_on_from_its_checkpoint_and_reports_the_same(tmp_path,
     assert plain_values(again) == plain_values(whole)
     assert trained == [2, 3]  # an epoch is saved once it has been reported
     assert not Path(interrupted.checkpoint).exists()
+
+
+@pytest.mark.parametrize("dies_at", [2, 3])
+def test_a_killed_job_has_the_same_test_curve_in_one_reading(tmp_path, monkeypatch, dies_at: int):
+    early = {"test_epochs": {"test/knn_top1": [1, 2]}}
+    monkeypatch.setattr(worker, "FLUSH_EVERY_S", 0.0)
+
+    def ending(data: Job) -> Ending:
+        found = [record_from(r) for report in reports(data) for r in report["records"]]
+        return Ending(data, "finished", tuple(found))
+
+    whole = ending(dataclasses.replace(job(tmp_path / "whole"), **early))
+    monkeypatch.setattr(workload, "CHECKPOINT_EVERY_S", 0.0)
+    interrupted = dataclasses.replace(job(tmp_path / "killed"), **early)
+
+    def dies(report):
+        if any(record["epoch"] == dies_at for record in report["records"]):
+            raise Killed
+
+    with pytest.raises(Killed):
+        run_job(interrupted.plain(), dies)
+    assert Path(interrupted.checkpoint, "state.pt").exists()
+    again = ending(interrupted)
+    assert list(result_rows([again])) == list(result_rows([whole]))
+    curve = [(row[4], row[8]) for row in result_rows([again]) if row[5] == "test/knn_top1"]
+    assert curve == [("", 300), (1, 300), (2, 300)]
+    assert again.test_reads == 1
+    left = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert left == []
+
+    kept = Ledger(tmp_path)
+    kept.write(again)
+    assert kept.read(interrupted.key) == again
 
 
 @pytest.mark.parametrize(

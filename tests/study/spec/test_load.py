@@ -346,7 +346,8 @@ class TestMetrics:
             assert again.search == study.search
 
     def test_the_report_ranks_by_the_first(self, write):
-        assert read_plan(load_study(write(self.TEXT)).declared()).search_metric == "val/knn_top1"
+        plan = read_plan(load_study(write(self.TEXT)).declared())
+        assert plan.search_metrics[0] == "val/knn_top1"
 
 
 def test_all_faults_of_a_file_are_told_together_in_order(write):

@@ -43,7 +43,8 @@ def test_final_figures_at_an_epoch_that_was_written_before_are_not_lost(tmp_path
     config = WORKLOAD.complete({"dataset": "digits", "epochs": 50, "budget": {"seconds": 5.0}})
     job = Job("confirm", "a", "clean", 1, None, folder=str(tmp_path), **work(WORKLOAD, config))
     records = [Record(epoch, {"views": 10.0 * epoch}, {}) for epoch in range(7)]
-    last = Record(4, {"views": 40.0, "test/knn_top1": 0.5}, {})
+    early = tuple(Record(epoch, {"test/knn_top1": epoch / 10}, {}) for epoch in (1, 2))
+    last = Record(4, {"views": 40.0, "test/knn_top1": 0.5}, {}, early)
     warned: list[str] = []
     tracker = Tracker("t", tags={"study.id": "1"}, warn=warned.append)
     tracker.phase("confirm", params={})
@@ -54,6 +55,6 @@ def test_final_figures_at_an_epoch_that_was_written_before_are_not_lost(tmp_path
     tracker.close()
     assert warned == []
     history = mlflow.MlflowClient().get_metric_history(ids[job.key], "test/knn_top1")
-    assert [(point.step, point.value) for point in history] == [(4, 0.5)]
+    assert [(point.step, point.value) for point in history] == [(1, 0.1), (2, 0.2), (4, 0.5)]
     views = mlflow.MlflowClient().get_metric_history(ids[job.key], "views")
     assert sorted(point.step for point in views) == list(range(7))

@@ -123,6 +123,7 @@ def test_the_function_sees_where_in_the_study_it_is(job):
         ("run.report(1, {'val/error': '0.5'})", "val/error is '0.5'; allowed: one number"),
         ("run.report(1, {'val/error': None})", "val/error is None"),
         ("run.report(1, {'val/error': [1, 2]})", r"val/error is [1, 2]"),
+        ("run.report(1, {'val/share': 97.5, 'val/error': 1})", "val/share is 97.5, but its unit"),
         ("run.report(1, {'val/share': 97.5})", "val/share is 97.5, but its unit is fraction"),
         ("raise KeyError('of the function')", "KeyError: 'of the function'"),
         ("sys.exit(3)", "the function called sys.exit(3)"),
