@@ -14,8 +14,8 @@ def comparisons(name: str, title: str, records: list[dict]) -> Table:
         title,
         "Differences are in percentage points for accuracies, as the contrast is written, with"
         " 95 % paired-t intervals; simultaneous ones (Bonferroni) hold together in 95 % of studies."
-        " Tests are paired by unit: replicate, or seed. p: two-sided sign-flip test of a mean of 0, not"
-        " corrected; Holm p: the same over this family. Adjusted p: by max-T over the family."
+        " Tests are paired by unit: replicate, or seed. p: two-sided sign-flip test of a mean of 0,"
+        " not corrected; Holm p: the same over this family. Adjusted p: by max-T over the family."
         + (
             " It decides: a claim is supported where that to support it is at most α, refuted where"
             " that to refute it is."
