@@ -14,7 +14,6 @@ from platformdirs import user_cache_path
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_AUTH_MODE": "disabled",  # otherwise a local start leaves a token in the home folder
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # `gpus: 0` means: the worker sees none
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",

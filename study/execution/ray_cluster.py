@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import secrets
 import socket
 from collections.abc import Callable, Sequence
 
@@ -12,6 +13,9 @@ import ray
 from study.design import Study
 from study.environment import QUIET
 from study.errors import StudyError, first_line
+
+_MODE, _TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
+_ours: list[str] = []
 
 # In the folder beside the study file, but no part of the user's code.
 _NOT_CODE = ("studies", "mlruns", "mlflow.db*", "data", "results", ".git", ".venv", "venv", "*.pt")
@@ -39,6 +43,7 @@ def start_ray(address: str | None, study: Study) -> None:
             environment = _runtime_env(study) | _shipped(study)
             ray.init(address=address, runtime_env=environment, **common)
         else:
+            _admit_nobody_else()
             # "local": without it Ray joins whatever cluster somebody has started on this machine.
             ray.init(
                 "local",
@@ -58,6 +63,23 @@ def start_ray(address: str | None, study: Study) -> None:
 def stop_ray() -> None:
     """Leave the cluster, or end Ray on this machine."""
     ray.shutdown()
+    if os.environ.get(_TOKEN) in _ours:
+        # Ray has set the mode for this process; a cluster joined later has a token of its own.
+        for name in (_TOKEN, _MODE):
+            os.environ.pop(name, None)
+
+
+def _admit_nobody_else() -> None:
+    """Give Ray on this machine a token that only this process and its workers know.
+
+    Its ports listen on all addresses, and whoever may talk to one runs code as this user. Where
+    the user has chosen a mode or a token, that stays. Without ours Ray would keep one in the home
+    folder, for which every later cluster on this machine would ask.
+    """
+    if not any(name in os.environ for name in (_MODE, _TOKEN, f"{_TOKEN}_PATH")):
+        if not _ours:  # Ray reads the token once per process
+            _ours.append(secrets.token_hex(32))
+        os.environ[_TOKEN] = _ours[0]
 
 
 def _knock(address: str) -> None:

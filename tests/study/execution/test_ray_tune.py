@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -126,6 +128,33 @@ def test_under_ray(ray, tmp_path):
         values = [{k: v for k, v in r.metrics.items() if k != "seconds"} for r in ending.records]
         other = alone.endings[key].records
         assert values == [{k: v for k, v in r.metrics.items() if k != "seconds"} for r in other]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("token", [None, "0" * 64, "the study's"])
+def test_only_who_knows_the_token_is_let_in(ray, tmp_path, token: str | None):
+    """Of Ray on this machine: whoever is let in runs code as this user."""
+    known = os.environ["RAY_AUTH_TOKEN"]
+    environment = {n: v for n, v in os.environ.items() if not n.startswith("RAY_AUTH_")}
+    environment["HOME"] = str(tmp_path)  # another user's, without a token of theirs
+    if token:
+        given = known if token == "the study's" else token
+        environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": given}
+    address = ray.get_runtime_context().gcs_address
+    code = (
+        "from ray._raylet import GcsClient\n"
+        f"print(GcsClient(address={address!r}).internal_kv_keys(b'', None, timeout=20))"
+    )
+    asked = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    if token == "the study's":
+        assert asked.returncode == 0, asked.stderr
+    else:
+        assert asked.returncode == 1
+        assert "AuthenticationError" in asked.stderr
+    assert len(known) == 64
+    assert known not in asked.stdout + asked.stderr
 
 
 @pytest.mark.slow
