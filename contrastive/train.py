@@ -152,8 +152,7 @@ def _parser(workload: Contrastive) -> argparse.ArgumentParser:
     for name in workload.hints:
         # The values are checked, all at once, by TrainConfig; here they stay text.
         parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            f"--{name}",
+            *dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}")),
             dest=name,
             metavar="X",
             nargs="+" if name == "evaluations" else None,

@@ -49,6 +49,13 @@ def test_wrong_input_exits_with_2_and_one_clear_message(options, parts, capsys):
     assert "Traceback" not in told
 
 
+def test_the_help_lists_every_option_once(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    listed = capsys.readouterr().out.split("options:")[1]
+    assert listed.count("--temperature X") == listed.count("--tau-plus X") == 1
+
+
 def test_divergence_exits_with_1(capsys):
     assert main([*TINY, "--learning-rate", "1e30"]) == 1
     assert "diverged" in capsys.readouterr().err
