@@ -14,6 +14,8 @@ from platformdirs import user_cache_path
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
+    # Of a worker that was lost the study itself says what it means: it is run again, or failed.
+    "RAY_DEDUP_LOGS_SKIP_REGEX": "^A worker died or was killed",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # `gpus: 0` means: the worker sees none
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",

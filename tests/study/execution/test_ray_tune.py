@@ -159,8 +159,8 @@ def test_only_who_knows_the_token_is_let_in(ray, tmp_path, token: str | None):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_killed_worker_is_replaced_and_no_epoch_is_told_twice(ray, tmp_path):
-    """SIGKILL to the process that trains; the job finishes all the same."""
+def test_a_killed_worker_is_replaced_and_no_epoch_is_told_twice(ray, tmp_path, capsys):
+    """SIGKILL to the process that trains; the job finishes all the same, and Ray keeps silent."""
     long = job(tmp_path, "a", 0, epochs=60)
     source = Listed([long])
     killed = []
@@ -179,6 +179,7 @@ def test_a_killed_worker_is_replaced_and_no_epoch_is_told_twice(ray, tmp_path):
     assert killed
     assert source.endings[long.key].outcome == "finished"
     assert source.epochs[long.key] == list(range(61))
+    assert "died" not in "".join(capsys.readouterr())
 
 
 @pytest.mark.slow
