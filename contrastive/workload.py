@@ -120,6 +120,7 @@ class Contrastive:
     not_of_arms = not_searched - {"epochs"}
     not_of_conditions = frozenset({"loss"})
     open = False
+    recorded_once = frozenset({"tau_plus"})
     search_metric = "val/knn_top1"
     confirm_metrics = ("test/knn_top1", "test/linear_top1", "test/linear_top5")
     test_curves = confirm_metrics

@@ -115,7 +115,7 @@ def _metric_faults(study: Study, search: Search) -> Iterator[Fault]:
     readable = {
         name: metric
         for name, metric in study.metrics.items()
-        if not name.startswith(("test/", "train/"))
+        if not name.startswith(("test/", "train/")) and name not in study.trains.recorded_once
     }
     qualities = [name for name, metric in readable.items() if metric.kind == "quality"]
     costs = [name for name, metric in readable.items() if metric.kind == "cost"]

@@ -89,6 +89,12 @@ def _window_faults(study: Study, *, data: bool) -> Iterator[Fault]:
             continue
         if metric.base.startswith(ON_TEST) and metric.base not in study.trains.test_curves:
             yield _no_test_curve(study, i, metric)
+        elif metric.base in study.trains.recorded_once:
+            yield Fault(
+                ("claims", i, "metric"),
+                f"{metric.base} is recorded once per run and has no curve",
+                "a metric with a value per epoch",
+            )
         elif any(end % every for end in metric.window):
             yield Fault(
                 ("claims", i, "metric"),

@@ -31,6 +31,7 @@ class FunctionWorkload:
     not_searched = frozenset({EPOCHS})
     not_of_arms: frozenset[str] = frozenset()
     not_of_conditions: frozenset[str] = frozenset()
+    recorded_once: frozenset[str] = frozenset()
     search_metric = ""
     confirm_metrics: Sequence[str] = ()
     test_curves: Sequence[str] = ()

@@ -92,6 +92,14 @@ FAULTS = {
         "contrastive: {loss: contrastive}", "contrastive: {loss: contrastiv}",
         ["arms.contrastive.loss is 'contrastiv'", "debiased_neg", "loss: contrastive"],
     ),
+    "a search judged by what is recorded once": (
+        "  under: clean", "  under: clean\n  metric: tau_plus",
+        ["search.metric has `tau_plus`, by which no trial can be judged", "val/knn_top1"],
+    ),
+    "a window of what is recorded once": (
+        "metric: test/knn_top1,", 'metric: "auc(tau_plus, epochs 0-1)",',
+        ["tau_plus is recorded once per run and has no curve", "a value per epoch"],
+    ),
     "tau_plus 0 for debiased_pos": (
         "{loss: debiased_pos}", "{loss: debiased_pos, tau_plus: 0}",
         ["arm debiased_pos", "tau_plus is 0", "(0, 1)", "tau_plus: 0.1"],
