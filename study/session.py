@@ -99,7 +99,7 @@ def _session(request: Request, folder: Folder, storage: str, console: Console) -
         "study": study.name, "study.id": identity, "study.hash": folder.hash(),
         "question": study.question, "mlflow.note.content": study.question,
     }  # fmt: skip
-    tracker = Tracker(study.name, tags=tags, warn=_warn)
+    tracker = Tracker(study.name, tags=tags, warn=_warn, applies=study.trains.applies)
     try:
         return Session(request, folder, tracker, console, number, storage).run()
     finally:

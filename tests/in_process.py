@@ -46,6 +46,8 @@ class NoTracker:
     def flush(self) -> dict[str, str]:
         return {}
 
+    place = flush
+
     def __getattr__(self, name: str):
         return lambda *args, **options: None
 

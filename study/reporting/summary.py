@@ -13,7 +13,7 @@ from study.errors import DONE, FAILED, last_line
 from study.records import Ledger
 from study.reporting.tables import PARETO
 from study.storage import Folder, is_address
-from study.tracking import Tracker, browse_command
+from study.tracking import Tracker, browse_command, experiment_page
 
 
 def close_study(folder: Folder, tracker: Tracker, console: Console, *, storage: str) -> int:
@@ -39,7 +39,7 @@ def close_study(folder: Folder, tracker: Tracker, console: Console, *, storage: 
     if any(ending.outcome != "failed" for ending in endings if ending.job.phase == "confirm"):
         report = report_on(folder)
         _log(report, folder, tracker)
-        _say(report, where, console)
+        _say(report, where, console, tracker.place())
     if failed:
         first, count = failed[0], len(failed)
         print(
@@ -58,11 +58,31 @@ def _log(report: Mapping[str, Any], folder: Folder, tracker: Tracker) -> None:
     if (pareto := folder.path / PARETO).exists():
         tracker.artifacts("search", pareto)
     claims = {f"claim.{c['id']}": f"{c['verdict']}: {c['sentence']}" for c in report["claims"]}
-    tracker.tag("confirm", claims)
+    lines = [f"- **{c['id']}** {c['sentence']}" for c in report["claims"]]
+    note = "\n\n".join([report["question"] or "", *lines]).strip()
+    tracker.tag("confirm", claims | {"mlflow.note.content": note})
+    tracker.figures("confirm", _figures(report))
     tracker.flush()
 
 
-def _say(report: Mapping[str, Any], where: _Where, console: Console) -> None:
+def _figures(report: Mapping[str, Any]) -> dict[str, float]:
+    """Means of the arms and differences of the claims, by names that MLflow groups by metric."""
+    several = len(report["design"]["conditions"]) > 1
+    found = {
+        f"{a['metric']}/{a['arm']}" + (f"/{a['condition']}" if several else ""): a["mean"]
+        for a in report["arms"]
+    }
+    for c in report["comparisons"]:
+        if c["claim"] is not None and c["ci_low"] is not None:
+            start = f"difference/{c['claim']}"
+            found |= {start: c["mean_difference"]}
+            found |= {f"{start}/low": c["ci_low"], f"{start}/high": c["ci_high"]}
+    return found
+
+
+def _say(
+    report: Mapping[str, Any], where: _Where, console: Console, place: Mapping[str, str]
+) -> None:
     from analysis.wording import one_line_verdicts
 
     folder = where.folder
@@ -78,6 +98,8 @@ def _say(report: Mapping[str, Any], where: _Where, console: Console) -> None:
     if where.remote:
         lines.append(f"here:    {folder.path}")
     lines.append(f"browse:  {browse_command()}")
+    if {"url", "experiment"} <= place.keys():
+        lines.append(f"         {experiment_page(place['url'], place['experiment'])}")
     for line in lines:
         console.print(line, markup=False)
 

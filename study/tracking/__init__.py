@@ -9,6 +9,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "mlflow_address": [
             "browse_command",
             "browse_url",
+            "experiment_page",
             "tracking_uri",
             "ui_command",
             "ui_environment",

@@ -27,6 +27,11 @@ def browse_url() -> str | None:
     return LOCAL_UI if parts.scheme in ("sqlite", "postgresql", "mysql", "mssql", "file") else None
 
 
+def experiment_page(url: str, experiment: str) -> str:
+    """The page of an experiment's runs; without the query it opens on language models."""
+    return f"{url}/#/experiments/{experiment}?workflowType=machine_learning"
+
+
 def browse_command() -> str:
     """The line that opens what was logged in a browser."""
     uri = tracking_uri()

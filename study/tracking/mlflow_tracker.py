@@ -15,7 +15,7 @@ from typing import Any
 
 from study.errors import first_line
 from study.records import Ending, Job, Record
-from study.tracking.mlflow_writer import MlflowWriter
+from study.tracking.mlflow_writer import Applies, MlflowWriter
 
 FLUSH_EVERY_S = 10.0
 
@@ -27,10 +27,18 @@ class Tracker:
         name: of the study and of the experiment.
         tags: of the parent runs: question, hash and the like.
         warn: called once with a text if MLflow cannot be written.
+        applies: whether a setting counts, given the others; those that do not are not shown.
     """
 
-    def __init__(self, name: str, *, tags: Mapping[str, str], warn: Callable[[str], None]) -> None:
-        self._name, self._tags, self._warn = name, dict(tags), warn
+    def __init__(
+        self,
+        name: str,
+        *,
+        tags: Mapping[str, str],
+        warn: Callable[[str], None],
+        applies: Applies = lambda name, settings: True,
+    ) -> None:
+        self._name, self._tags, self._warn, self._applies = name, dict(tags), warn, applies
         self._queue: queue.SimpleQueue[Callable[[MlflowWriter], None] | None] = queue.SimpleQueue()
         self._ids: dict[str, str] = {}
         self._place: dict[str, str] = {}
@@ -67,6 +75,10 @@ class Tracker:
         """Set tags on the parent run of a phase: the verdicts, for one."""
         self._queue.put(lambda sink: sink.tag(phase, tags))
 
+    def figures(self, phase: str, figures: Mapping[str, float]) -> None:
+        """Log figures of a whole phase to its parent run: means of arms, for one."""
+        self._queue.put(lambda sink: sink.figures(phase, figures))
+
     def flush(self) -> dict[str, str]:
         """Wait until all is written; the MLflow run ids by job key (and by phase)."""
         done = threading.Event()
@@ -89,7 +101,7 @@ class Tracker:
 
     def _work(self) -> None:
         try:
-            sink = MlflowWriter(self._name, self._tags, self._ids)
+            sink = MlflowWriter(self._name, self._tags, self._ids, self._applies)
             self._place |= sink.place()
             self._drain(sink)
         except Exception as error:  # the study must not end because its mirror broke

@@ -5,26 +5,34 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import re
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
+from analysis.inputs import DEFAULT_CONDITION
 from study.records import Ending, Job, Record
 from study.tracking.mlflow_address import browse_command, browse_url, tracking_uri
 
 KEY_TAG = "study.key"
 _STATUS = {"finished": "FINISHED", "stopped": "FINISHED", "diverged": "FAILED", "failed": "FAILED"}
+_BATCH = 1000  # metrics, the server's limit
 _VALUE_LIMIT = 500  # characters of a parameter shown in the UI
+_NOT_IN_NAMES = re.compile(r"[^\w\-. :/]", re.ASCII)  # of metrics
+
+Applies = Callable[[str, Mapping[str, Any]], bool]  # as `Workload.applies`
 
 
 class MlflowWriter:
     """MLflow's client, and what has been written so far. Lives in the tracker's thread."""
 
-    def __init__(self, name: str, tags: dict[str, str], ids: dict[str, str]) -> None:
+    def __init__(
+        self, name: str, tags: dict[str, str], ids: dict[str, str], applies: Applies
+    ) -> None:
         # Imported here, in the tracker's thread: it takes seconds that Ray's start can use.
         import mlflow
         from mlflow.entities import Metric, Param, RunTag
@@ -32,7 +40,7 @@ class MlflowWriter:
         for noisy in ("mlflow", "alembic"):
             logging.getLogger(noisy).setLevel(logging.WARNING)
         self._Metric, self._Param, self._RunTag = Metric, Param, RunTag
-        self._tags, self._ids = tags, ids
+        self._tags, self._ids, self._applies = tags, ids, applies
         with _alone():
             # Not `set_tracking_uri`: a notebook's own MLflow stays where it is.
             self._client = mlflow.MlflowClient(tracking_uri=tracking_uri())
@@ -82,14 +90,15 @@ class MlflowWriter:
             self._client.set_terminated(run_id, "FINISHED")
 
     def open(self, job: Job) -> None:
-        condition = f" · {job.condition} · seed {job.seed}"
-        replicate = "" if job.replicate is None else f" · replicate {job.replicate}"
-        where = f" · trial {job.number}" if job.phase == "search" else condition
-        name = job.arm + replicate + where
         fixed = {"phase": job.phase, "arm": job.arm, "condition": job.condition, "seed": job.seed}
         fixed |= {} if job.replicate is None else {"replicate": job.replicate}
+        settings = {
+            name: value
+            for name, value in job.config.items()
+            if value is not None and self._applies(name, job.config)
+        }
         parent = self._ids.get(job.phase)
-        run_id = self._run(job.key, name, parent=parent, params=fixed | job.config)
+        run_id = self._run(job.key, _name(job), parent=parent, params=fixed | settings)
         self._client.update_run(run_id, status="RUNNING")
 
     def add(self, key: str, records: Sequence[Record]) -> None:
@@ -137,6 +146,15 @@ class MlflowWriter:
         for name, value in tags.items():
             self._client.set_tag(self._ids[phase], name, value)
 
+    def figures(self, phase: str, figures: Mapping[str, float]) -> None:
+        now = int(time.time() * 1000)
+        metrics = [
+            self._Metric(_NOT_IN_NAMES.sub("_", name), value, now, 0)
+            for name, value in figures.items()
+        ]
+        for start in range(0, len(metrics), _BATCH):
+            self._client.log_batch(self._ids[phase], metrics=metrics[start : start + _BATCH])
+
     def artifacts(self, phase: str, path: Path, below: str | None) -> None:
         if path.is_dir():
             self._client.log_artifacts(self._ids[phase], str(path), below)
@@ -149,8 +167,8 @@ class MlflowWriter:
 
     def _write(self, key: str) -> None:
         metrics = self._pending.pop(key, [])
-        for start in range(0, len(metrics), 1000):  # the server's limit for a batch
-            self._client.log_batch(self._ids[key], metrics=metrics[start : start + 1000])
+        for start in range(0, len(metrics), _BATCH):
+            self._client.log_batch(self._ids[key], metrics=metrics[start : start + _BATCH])
 
     def _run(self, key: str, name: str, *, parent: str | None, params: Mapping[str, Any]) -> str:
         if key in self._ids:
@@ -163,6 +181,15 @@ class MlflowWriter:
         values = [self._Param(k, str(v)[:_VALUE_LIMIT]) for k, v in params.items()]
         self._client.log_batch(run.info.run_id, params=values)
         return self._ids[key]
+
+
+def _name(job: Job) -> str:
+    """`r3 · debiased_pos · seed 7`: what differs comes first, since the UI cuts names off."""
+    parts = [] if job.replicate is None else [f"r{job.replicate}"]
+    parts += [job.arm] if job.condition == DEFAULT_CONDITION else [job.arm, job.condition]
+    parts += [] if job.number is None else [f"trial {job.number}"]
+    parts += [] if job.phase == "search" else [f"seed {job.seed}"]
+    return " · ".join(parts)
 
 
 @contextlib.contextmanager

@@ -59,6 +59,8 @@ class Silent:
     def flush(self) -> dict[str, str]:
         return {}
 
+    place = flush
+
     def __getattr__(self, name: str):
         return lambda *args, **options: None
 

@@ -55,7 +55,9 @@ def test_the_output_is_short_and_says_where_everything_is(smoke):
     assert any(line.startswith("S1: ") for line in lines)
     report = next(line for line in lines if line.startswith("report:")).split()[-1]
     assert (folder.parents[1] / report).exists()
-    assert "mlflow ui" in lines[-1]
+    assert "mlflow ui" in lines[-2]
+    page = "http://127.0.0.1:5000/#/experiments/1?workflowType=machine_learning"
+    assert lines[-1].strip() == page
 
 
 @pytest.mark.slow
@@ -121,7 +123,7 @@ def test_the_report_is_written_in_all_forms(smoke):
     (place,) = [entry["mlflow"] for entry in sessions if "mlflow" in entry]
     for run_id in runs.mlflow_run_id:
         url = f"http://127.0.0.1:5000/#/experiments/{place['experiment']}/runs/{run_id}"
-        assert f'href="{url}"' in html
+        assert f'href="{url}?workflowType=machine_learning"' in html
     assert list((folder / "report" / "tables").glob("*.csv"))
     assert list((folder / "report" / "tables").glob("*.tex"))
 
@@ -146,12 +148,20 @@ def test_mlflow_holds_the_phases_the_nested_runs_the_curves_and_the_report(smoke
             parent = runs[key.split("/")[0]]
             assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
             assert run.data.params["temperature"]
+            assert ("tau_plus" in run.data.params) == ("debiased_pos" in key)
+            assert "None" not in run.data.params.values()
     one = runs["confirm/debiased_pos/default/0003"]
     curve = client.get_metric_history(one.info.run_id, "val/knn_top1")
     assert [point.step for point in curve] == [0, 1, 2, 3]
     assert one.data.metrics["test/linear_top5"] > 0
     names = [a.path for a in client.list_artifacts(runs["confirm"].info.run_id, "report")]
     assert "report/report.html" in names
+    told = runs["confirm"].data
+    assert told.tags["mlflow.note.content"].endswith(told.tags["claim.S1"].split(": ", 1)[1])
+    report = json.loads((folder / "report" / "report.json").read_text())
+    means = {f"{a['metric']}/{a['arm']}": a["mean"] for a in report["arms"]}
+    assert means.items() <= told.metrics.items()
+    assert told.metrics["difference/S1"] == report["comparisons"][0]["mean_difference"]
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from study.records.job import Job, Record, work
 from study.records.ledger import Ending
 from study.tracking.mlflow_address import browse_command, browse_url
 from study.tracking.mlflow_tracker import Tracker
+from study.tracking.mlflow_writer import _name
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,20 @@ def test_the_ui_is_the_servers_or_the_one_that_the_printed_line_starts(monkeypat
 def test_the_line_to_open_a_server_has_no_password(monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@server/ml")
     assert browse_command() == "open https://server/ml"
+
+
+@pytest.mark.parametrize(
+    ("phase", "condition", "number", "replicate", "name"),
+    [
+        ("search", "default", 2, 3, "r3 · a · trial 2"),
+        ("recheck", "clean", 2, 3, "r3 · a · clean · trial 2 · seed 7"),
+        ("confirm", "default", None, 12, "r12 · a · seed 7"),
+        ("confirm", "clean", None, None, "a · clean · seed 7"),
+    ],
+)
+def test_a_runs_name_begins_with_what_differs(phase, condition, number, replicate, name):
+    job = Job(phase, "a", condition, 7, number, {}, "", "", replicate=replicate)
+    assert _name(job) == name
 
 
 @pytest.mark.slow
