@@ -59,7 +59,7 @@ def forest(report: dict) -> Drawing | None:
         "forest",
         "answers",
         "Differences between arms",
-        "Mean paired difference with its 95 % interval, one row per "
+        "Mean paired difference with its 95 % interval; thin: the simultaneous one. One row per "
         + ("declared claim." if declared else "pair of arms (exploratory).")
         + shaded
         + " Filled: better or worse; grey: equivalent; open: undecided."
@@ -72,7 +72,10 @@ def forest(report: dict) -> Drawing | None:
 def _difference(axes, c: dict, y: int) -> None:
     """A row: mean difference, interval, and the verdict beside the axes."""
     filled = {"better": "black", "worse": "black", "equivalent": PALE}
-    axes.plot([c["ci_low"], c["ci_high"]], [y, y], color="black", linewidth=1.4)
+    low, high = c["simultaneous_ci"]
+    if low is not None:
+        axes.plot([low, high], [y, y], color="black", linewidth=0.6)
+    axes.plot([c["ci_low"], c["ci_high"]], [y, y], color="black", linewidth=1.8)
     face = filled.get(c["verdict"], "white")
     mean = c["mean_difference"]
     axes.plot(mean, y, "o", color="black", markersize=6, markerfacecolor=face)

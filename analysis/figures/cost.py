@@ -5,18 +5,16 @@ from __future__ import annotations
 from analysis.figures.style import PALE, Drawing, grid, legend, listed, look, percent_axis, short
 from analysis.wording import numbers
 
-# Costs that differ by less are the same: seconds of equal trainings vary as much.
-ALIKE = 0.05
-
 
 def trade_off(report: dict) -> Drawing | None:
     """Accuracy against cost, with the Pareto front of the means; None where all cost the same."""
-    metric = report["cost"]["metric"]
-    rows = [r for r in report["cost"]["trade_off"] if r["metric"] == metric]
-    if not rows or not _differ(rows):
+    metric, spent = report["cost"]["metric"], report["cost"]["differs"]
+    rows = [
+        r for r in report["cost"]["trade_off"] if r["metric"] == metric and r["cost_unit"] == spent
+    ]
+    if not rows:
         return None
-    spent, unit = rows[0]["cost_unit"], rows[0]["unit"]
-    rows = [r for r in rows if r["cost_unit"] == spent]
+    unit = rows[0]["unit"]
     conditions = list(dict.fromkeys(r["condition"] for r in rows))
     arms = report["design"]["arms"]
     figure, panels = grid(len(conditions))
@@ -77,12 +75,3 @@ def _mean_and_intervals(panel, row: dict, style: dict) -> None:
         label=short(row["arm"]),
         markerfacecolor=style["color"] if row["pareto"] else "white",
     )
-
-
-def _differ(rows: list[dict]) -> bool:
-    """Whether the costs of the arms differ by more than the noise of a clock."""
-    spent: dict[str, list[float]] = {}
-    for r in rows:
-        if r["cost_unit"] == rows[0]["cost_unit"]:
-            spent.setdefault(r["condition"], []).append(r["cost"])
-    return any(max(own) > (1 + ALIKE) * min(own) for own in spent.values())

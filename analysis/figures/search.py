@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from analysis.figures.style import (
     GREY,
@@ -31,16 +32,13 @@ def expected_best(report: dict) -> Drawing | None:
     if not arms:
         return None
     figure, (panel,) = grid(1, height=2.8)
-    names = report["design"]["arms"]
     for s in arms:
-        index = names.index(s["arm"]) if s["arm"] in names else len(names)
+        style = _look(report, s["arm"])
         k = range(1, len(s["expected_best"]) + 1)
         panel.plot(
-            k, s["expected_best"], **look(index), markersize=4, linewidth=1.5, label=short(s["arm"])
+            k, s["expected_best"], **style, markersize=4, linewidth=1.5, label=short(s["arm"])
         )
-        panel.plot(
-            k, s["expected_best_biased"], color=look(index)["color"], linewidth=0.7, alpha=0.6
-        )
+        panel.plot(k, s["expected_best_biased"], color=style["color"], linewidth=0.7, alpha=0.6)
     metric, unit = arms[0]["metric"], arms[0]["unit"]
     panel.set_xlabel("complete trials")
     panel.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -72,20 +70,18 @@ def slices(report: dict) -> Drawing | None:
     settings = _settings(report)
     if not settings:
         return None
-    names, first = report["design"]["arms"], report["search"][0]
+    first = report["search"][0]
     metric, unit = first["metric"], first["unit"]
     figure, panels = grid(len(settings), height=2.2)
     for panel, setting in zip(panels, settings, strict=False):
         for s in report["search"][:MOST_ARMS]:
-            style = look(names.index(s["arm"]) if s["arm"] in names else len(names))
+            style = _look(report, s["arm"])
             style.pop("linestyle")
-            if setting not in _varying(s):
-                continue
             for status, filled in (("finished", True), ("stopped", False)):
                 points = [
-                    (t["config"][setting], t["value"])
+                    (t["drawn"][setting], t["value"])
                     for t in s["trials"]
-                    if t["status"] == status and t["value"] is not None and setting in t["config"]
+                    if t["status"] == status and t["value"] is not None and setting in t["drawn"]
                 ]
                 if points:
                     x, y = zip(*points, strict=True)
@@ -102,8 +98,7 @@ def slices(report: dict) -> Drawing | None:
         panel.set_xlabel(setting)
         if _wide_range(report, setting):
             panel.set_xscale("log")
-            panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-            panel.xaxis.set_minor_formatter(NullFormatter())
+            _plain_log_ticks(panel.xaxis)
         if numbers.is_percent(unit):
             percent_axis(panel.yaxis)
     for panel in panels[::2]:
@@ -120,38 +115,79 @@ def slices(report: dict) -> Drawing | None:
 
 
 def winners(report: dict) -> Drawing | None:
-    """The winners' settings of every replicate, a strip per arm and setting."""
+    """The winners' settings of every replicate: a strip per arm and setting, with what tied."""
     arms = [s for s in report["search"] if len(s["winners"]) > 1][:MOST_ARMS]
-    settings = [n for n in _settings(report) if _numeric(report, n)]
+    settings = _settings(report)
     if not arms or not settings:
         return None
-    names = report["design"]["arms"]
-    figure, panels = grid(len(settings), height=2.0, share=False)
+    rows, columns = math.ceil(len(settings) / 3), min(3, len(settings))
+    figure = Figure(figsize=(WIDTH, rows * (0.8 + 0.5 * len(arms))))
+    panels = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
     for panel, setting in zip(panels, settings, strict=False):
-        for x, s in enumerate(arms):
-            style = look(names.index(s["arm"]) if s["arm"] in names else len(names))
-            own = [w for w in s["winners"] if setting in w["config"]]
-            for i, w in enumerate(own):
-                at = x + 0.5 * (i - (len(own) - 1) / 2) / max(1, len(own) - 1)
-                panel.plot(at, w["config"][setting], color=style["color"], marker=style["marker"])
-        panel.set_xticks(range(len(arms)), [short(s["arm"], 14) for s in arms])
-        panel.set_xlim(-0.5, len(arms) - 0.5)
+        for y, s in enumerate(arms):
+            _strip(panel, s, y, setting, _look(report, s["arm"]))
         panel.set_title(setting)
-        if _wide_range(report, setting):
-            panel.set_yscale("log")
-            panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-            panel.yaxis.set_minor_formatter(NullFormatter())
-    alt = listed([f"{s['arm']}: {len(s['winners'])} winners" for s in arms])
+        _range_tried(panel, report, setting)
+    for spare in panels[len(settings) :]:
+        spare.remove()
+    panels[0].set_yticks(range(len(arms)), [short(s["arm"]) for s in arms])
+    panels[0].set_ylim(len(arms) - 0.5, -0.5)
+    alt = listed([f"{s['arm']}, {n}: {_spread(s, n)}" for s in arms for n in s["settings"]])
     return Drawing(
         "winners",
-        "search",
+        "answers",
         "Winners' settings of each replicate",
-        "A mark is the winner of one independent search, from left to right in the order of"
-        " replicates. Where marks scatter, the search does not determine the setting."
-        + _left_out(report),
-        f"Winners' {', '.join(settings)} by arm. {alt}.",
+        "A filled mark is the winner of one independent search, from top to bottom in the order of"
+        " replicates; open marks on its level are trials tied with it. Axes span what was tried:"
+        " where marks scatter, the search does not determine the setting." + _left_out(report),
+        f"Settings of the winners. {alt}.",
         figure,
     )
+
+
+def _strip(panel, arm: dict, y: int, setting: str, style: dict) -> None:
+    """The winners of an arm one below the other around y, each with the trials tied with it."""
+    for i, winner in enumerate(arm["winners"]):
+        at = y + 0.7 * ((i + 0.5) / len(arm["winners"]) - 0.5)
+        same = [t for t in _complete(arm) if t["replicate"] == winner["replicate"]]
+        for t in [*(t for t in same if t.get("tied")), winner]:
+            value = t["drawn"].get(setting)
+            if value is None:
+                continue
+            won = t["trial"] == winner["trial"]
+            panel.plot(
+                short(str(value), 12) if isinstance(value, str | bool) else value,
+                at,
+                color=style["color"],
+                marker=style["marker"],
+                markersize=4.5,
+                markerfacecolor=style["color"] if won else "white",
+                zorder=3 if won else 2,
+            )
+
+
+def _range_tried(panel, report: dict, setting: str) -> None:
+    """A panel as wide as the values of all trials."""
+    if not _numeric(report, setting):
+        panel.margins(x=0.2)
+        return
+    values = _values(report, setting)
+    low, high = min(values), max(values)
+    panel.xaxis.set_major_locator(MaxNLocator(4))
+    if _wide_range(report, setting):
+        panel.set_xscale("log")
+        _plain_log_ticks(panel.xaxis)
+        panel.set_xlim(low / (high / low) ** 0.06, high * (high / low) ** 0.06)
+    else:
+        panel.set_xlim(low - 0.06 * (high - low), high + 0.06 * (high - low))
+
+
+def _spread(arm: dict, setting: str) -> str:
+    """Winners' values in words: the range, or each that there is."""
+    values = [w["drawn"][setting] for w in arm["winners"] if setting in w["drawn"]]
+    if values and not any(isinstance(v, str | bool) for v in values):
+        return f"{min(values):.3g} to {max(values):.3g}"
+    return ", ".join(sorted(set(map(str, values)))) or "none"
 
 
 def parallel(report: dict) -> Drawing | None:
@@ -160,26 +196,26 @@ def parallel(report: dict) -> Drawing | None:
     arms = [s for s in report["search"] if s["complete"]][:MOST_ARMS]
     if len(settings) < 2 or not arms:
         return None
-    names = report["design"]["arms"]
-    figure = Figure(figsize=(WIDTH, 2.9))
+    figure = Figure(figsize=(WIDTH, 3.1))
     panel = figure.subplots()
     ends = {s: _ends(report, s) for s in settings}
     scores = [t["value"] for s in arms for t in _complete(s)]
     top, bottom = max(scores), min(scores)
     for s in arms:
-        style = look(names.index(s["arm"]) if s["arm"] in names else len(names))
+        style = _look(report, s["arm"])
         style.pop("marker")
-        for t in _complete(s):
-            heights = [_height(t["config"].get(name), ends[name]) for name in settings]
+        won = {(w["replicate"], w["trial"]) for w in s["winners"]}
+        for i, t in enumerate(_complete(s)):
+            heights = [_height(t["drawn"].get(name), ends[name]) for name in settings]
             heights.append((t["value"] - bottom) / (top - bottom) if top > bottom else 0.5)
-            chosen = t["trial"] == s["best"]["trial"]
+            chosen = (t["replicate"], t["trial"]) in won
             known = [(x, y) for x, y in enumerate(heights) if not math.isnan(y)]
             panel.plot(
                 *zip(*known, strict=True),
                 **style,
                 linewidth=2 if chosen else 0.8,
                 alpha=1 if chosen else 0.45,
-                label=short(s["arm"]) if chosen else None,
+                label=None if i else short(s["arm"]),
             )
     for x, name in enumerate(settings):
         low, high = ends[name]["shown"]
@@ -198,12 +234,12 @@ def parallel(report: dict) -> Drawing | None:
     panel.set_yticks([])
     panel.spines[["left", "bottom"]].set_visible(False)
     panel.set_ylim(-0.02, 1.02)
-    panel.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=7.5)
+    legend(figure, panel)
     return Drawing(
         "parallel",
         "search",
         "Complete trials, setting by setting",
-        "A line per complete trial; thick: each arm's winner. A line runs straight past a setting"
+        "A line per complete trial; thick: the winners. A line runs straight past a setting"
         " that its arm does not have." + _left_out(report),
         f"Parallel coordinates of {', '.join(settings)} and {metric}.",
         figure,
@@ -216,12 +252,24 @@ def _complete(arm: dict) -> list[dict]:
 
 
 def _settings(report: dict) -> list[str]:
-    """Settings that vary within an arm; what differs between arms alone was not searched."""
+    """Searched settings; what differs between arms alone was not searched."""
     return _all_settings(report)[:MOST_SETTINGS]
 
 
 def _all_settings(report: dict) -> list[str]:
-    return list(dict.fromkeys(name for s in report["search"] for name in _varying(s)))
+    return list(dict.fromkeys(name for s in report["search"] for name in s["settings"]))
+
+
+def _look(report: dict, arm: str) -> dict:
+    names = report["design"]["arms"]
+    return look(names.index(arm) if arm in names else len(names))
+
+
+def _plain_log_ticks(axis: Axis) -> None:
+    """1 and 3 of each decade: a range within one decade would have hardly a tick."""
+    axis.set_major_locator(LogLocator(subs=(1, 3)))
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _left_out(report: dict) -> str:
@@ -232,27 +280,16 @@ def _left_out(report: dict) -> str:
     return f" Not drawn: {' and '.join(found)}." if found else ""
 
 
-def _varying(arm: dict) -> list[str]:
-    """Settings that vary within a search; what differs between replicates alone was drawn."""
-    seen: dict[str, dict] = {}
-    for t in arm["trials"]:
-        for name, value in t["config"].items():
-            if isinstance(value, str | int | float):
-                seen.setdefault(name, {}).setdefault(t["replicate"], set()).add(value)
-    return [name for name, own in seen.items() if any(len(v) > 1 for v in own.values())]
-
-
 def _values(report: dict, setting: str) -> list:
     return [
-        t["config"][setting]
-        for s in report["search"]
-        for t in s["trials"]
-        if setting in t["config"]
+        t["drawn"][setting] for s in report["search"] for t in s["trials"] if setting in t["drawn"]
     ]
 
 
 def _numeric(report: dict, setting: str) -> bool:
-    return all(isinstance(v, int | float) for v in _values(report, setting))
+    return all(
+        isinstance(v, int | float) and not isinstance(v, bool) for v in _values(report, setting)
+    )
 
 
 def _wide_range(report: dict, setting: str) -> bool:

@@ -43,7 +43,8 @@ class Plan:
     `confirm.metrics`, `meanings` knows the direction and the unit of any metric; `scope` is method
     or configuration, None without a plan; `looks` are the planned looks in units, the last one the
     whole plan; `trials` is each arm's, per replicate, None without a search; by the first of
-    `search_metrics` its winners were chosen.
+    `search_metrics` its winners were chosen; `space` are the searched settings, each with the
+    values of others (`when`) without which it is not drawn.
     """
 
     name: str | None = None
@@ -69,6 +70,7 @@ class Plan:
     correction: str = "max_t"
     search_condition: str | None = None
     search_metrics: tuple[str, ...] = ()
+    space: Mapping[str, Mapping[str, tuple]] = field(default_factory=dict)
     declared: bool = False
     overridden: tuple[str, ...] = ()
 
@@ -105,8 +107,7 @@ def read_plan(
     conditions = condition_names(mapping)
     claims = tuple(_claim(c, i, conditions) for i, c in enumerate(mapping.get("claims") or ()))
     without, meanings = Metrics(mapping.get("metrics")), Metrics(mapping.get("metrics"), better)
-    seeds = confirm.get("seeds")
-    looks = mapping.get("looks", 1)
+    seeds, looks = confirm.get("seeds"), mapping.get("looks", 1)
     replicates = search.get("replicates")
     return Plan(
         name=mapping.get("name"),
@@ -129,6 +130,7 @@ def read_plan(
         correction=_one_of(mapping, "correction", ("max_t", "holm"), where) or "max_t",
         search_condition=search.get("under") or conditions[0],
         search_metrics=_all(search.get("metric")),
+        space=_space(_section(search, "space", where)),
         declared=True,
         overridden=_overridden(declared, given, claims, without, meanings),
         **{**declared, **given},
@@ -226,6 +228,16 @@ def _looks(looks: Any, replicates: int | None, where: str) -> tuple[int, ...]:
 
 def _all(metric: str | list | None) -> tuple[str, ...]:
     return tuple(metric) if isinstance(metric, list) else (metric,) if metric else ()
+
+
+def _space(space: Mapping) -> dict[str, dict[str, tuple]]:
+    """Each searched setting with the values of others under which it is drawn."""
+    found = {}
+    for name, drawn in space.items():
+        when = drawn.get("when") if isinstance(drawn, Mapping) else None
+        pairs = when.items() if isinstance(when, Mapping) else ()
+        found[name] = {n: tuple(v) if isinstance(v, list) else (v,) for n, v in pairs}
+    return found
 
 
 def _section(mapping: Mapping, name: str, where: str, kind: Any = Mapping) -> Any:

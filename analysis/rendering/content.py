@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jinja2
 
+from analysis.figures import Drawing
+from analysis.tables import Table
 from analysis.wording import numbers
 from analysis.wording import sentences as words
-from analysis.wording.paragraphs import paragraphs
+from analysis.wording.paragraphs import beside, paragraphs
 
 SECTIONS = (
     ("answers", "Answers in full"),
@@ -41,7 +43,9 @@ FOLD_FROM = 40  # rows of a table that the page shows; longer tables are folded,
 
 
 # Beside declared claims everything that decides none of them is folded.
-FOLDED = ("exploratory", "effects", "other_tests", "time_to", "omnibus")
+FOLDED_TABLES = ("exploratory", "effects", "other_tests", "time_to", "omnibus")
+FOLDED_FIGURES = ("ranks", "expected-best", "slices", "parallel")
+NOTHING: dict[str, set[str]] = {"tables": set(), "figures": set()}
 
 
 def content(report, drawings, all_tables) -> dict[str, Any]:
@@ -64,7 +68,9 @@ def content(report, drawings, all_tables) -> dict[str, Any]:
             for c in findings[:MOST_FINDINGS]
         ],
         "fold_from": FOLD_FROM,
-        "folded": FOLDED if report["claims"] else (),
+        "folded": _folded(report, drawings) if report["claims"] else NOTHING,
+        "winners_at": _winners_at(drawings, all_tables),
+        "beside": {c["id"]: beside(report, c["id"]) for c in report["claims"]},
         "covers": _covers(report["design"]),
         "findings_left": max(0, len(findings) - MOST_FINDINGS),
         "guessed": words.guessed_directions(report),
@@ -76,6 +82,28 @@ def content(report, drawings, all_tables) -> dict[str, Any]:
         "p": numbers.p_number,
         "number": numbers.number,
     }
+
+
+def _winners_at(drawings: Sequence[Drawing], tables: Sequence[Table]) -> str | None:
+    """Where the page shows the winners' settings: the strips of replicates, else the table."""
+    found = [f"figure-{drawing.name}" for drawing in drawings if drawing.name == "winners"]
+    found += [f"table-{table.name}" for table in tables if table.name == "winners"]
+    return next(iter(found), None)
+
+
+def _folded(report: Mapping[str, Any], drawings: Sequence[Drawing]) -> dict[str, set[str]]:
+    """Names of the tables and figures that decide no claim."""
+    folded = {"tables": set(FOLDED_TABLES), "figures": set(FOLDED_FIGURES)}
+    claimed = {c["metric"] for c in report["comparisons"] if c["declared"]}
+    folded["figures"] |= {
+        d.name for d in drawings if d.section == "estimates" and d.title not in claimed
+    }
+    if not any(pair["declared"] for entry in report["curves"] for pair in entry["pairs"]):
+        folded["tables"].add("curves")
+        folded["figures"].add("advantage")
+    if report["cost"]["differs"] is None:
+        folded["tables"].add("trade_off")
+    return folded
 
 
 def _meaning(metric: Mapping[str, Any]) -> str:

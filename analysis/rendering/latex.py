@@ -17,6 +17,7 @@ from analysis.tables import Table
 # A float of more rows does not fit on a page; rows of several lines are taller.
 MOST_ROWS, MOST_WRAPPED_ROWS = 40, 24
 LONGEST_LINE = 16  # characters
+LONGEST_HEADER = 12  # of a column of figures
 SPECIAL = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -114,7 +115,7 @@ def _float(table_: Table, columns: list[str], rows: list, part: str, first: bool
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{''.join(columns)}}}",
         r"\toprule",
-        " & ".join(map(escape, table_.columns)) + r" \\",
+        " & ".join(map(_header, table_.columns, table_.numeric)) + r" \\",
         r"\midrule",
         *(" & ".join(_cell(cell) for cell in row) + r" \\" for row in rows),
         r"\bottomrule",
@@ -134,6 +135,15 @@ def _column(table_: Table, at: int) -> str:
         return "l"
     word = max(len(word) for cell in cells for word in cell.split())
     return rf">{{\raggedright\arraybackslash}}p{{{0.6 * max(12, word, longest / 2):.1f}em}}"
+
+
+def _header(text: str, numeric: bool) -> str:
+    """A long header of narrow figures takes two lines."""
+    breaks = [at for at, character in enumerate(text) if character == " "]
+    if not numeric or len(text) <= LONGEST_HEADER or not breaks:
+        return escape(text)
+    middle = min(breaks, key=lambda at: abs(at - len(text) / 2))
+    return rf"\shortstack[r]{{{escape(text[:middle])}\\{escape(text[middle + 1 :])}}}"
 
 
 def _cell(text: str) -> str:

@@ -6,6 +6,8 @@ which a run first reached a threshold; runs that never did are censored, not dro
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pandas as pd
 
@@ -15,6 +17,7 @@ from analysis.sections.curves import ends_early
 from analysis.statistics import describe, median_time
 
 COSTS = ("seconds", "views", "flops")
+ALIKE = 0.05  # means of costs that differ by less are alike
 UNITS = ("epochs", *COSTS)
 KEPT = ("arm", "condition", "metric", "better", "unit", "n", "mean", "ci_low", "ci_high")
 
@@ -25,12 +28,15 @@ def cost(
     """`trade_off`: score and cost per arm; `time_to`: cost to a threshold per arm.
 
     `metric` is the one that is shown where there is room for one: the first that was claimed.
+    `differs` is the unit of cost by which arms differ, None where all cost the same.
     """
     rows = trade_off(results, shown, runs, plan.meanings)
     present = [row["metric"] for row in rows]
     claimed = [claim.metric.text for claim in plan.claims if claim.metric.text in present]
+    metric = next(iter([*claimed, *present]), None)
     return {
-        "metric": next(iter([*claimed, *present]), None),
+        "metric": metric,
+        "differs": _differing([row for row in rows if row["metric"] == metric]),
         "trade_off": rows,
         "time_to": time_to(results, plan),
     }
@@ -119,6 +125,23 @@ def time_to(results: Results, plan: Plan) -> list[dict]:
                     }
                 )
     return rows
+
+
+def _differing(rows: list[dict]) -> str | None:
+    """The unit in which two arms differ under one condition by more than noise, if there is one.
+
+    Their intervals lie apart; a cost that is the same in every run is a point. Seconds come last:
+    they depend on what else the machine did.
+    """
+    for unit in ("views", "flops", "seconds"):
+        own = [r for r in rows if r["cost_unit"] == unit]
+        for less, more in permutations(own, 2):
+            high = less["cost"] if less["cost_ci_high"] is None else less["cost_ci_high"]
+            low = more["cost"] if more["cost_ci_low"] is None else more["cost_ci_low"]
+            apart = high < low and more["cost"] > (1 + ALIKE) * less["cost"]
+            if apart and less["condition"] == more["condition"]:
+                return unit
+    return None
 
 
 def _why_not(values: np.ndarray) -> str:

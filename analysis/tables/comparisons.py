@@ -8,23 +8,36 @@ from analysis.wording import after_difference, difference, number, numbers, p_nu
 
 def comparisons(name: str, title: str, records: list[dict]) -> Table:
     claimed = any(c["claim"] for c in records)
+    adjusted = (
+        [
+            ("#Adjusted p for support", lambda c: p_number(c["p_supports"])),
+            ("#for refutation", lambda c: p_number(c["p_refutes"])),
+        ]
+        if claimed
+        else [
+            ("#Adjusted p", lambda c: p_number(c["p_adjusted"])),
+            ("#Equivalence p", lambda c: p_number(c["p_tost_adjusted"])),
+        ]
+    )
     return table(
         name,
         "answers" if name == "comparisons" else "tables",
         title,
-        "Differences are in percentage points for accuracies, as the contrast is written, with"
-        " 95 % paired-t intervals; simultaneous ones (Bonferroni) hold together in 95 % of studies."
-        " Tests are paired by unit: replicate, or seed. p: two-sided sign-flip test of a mean of 0,"
-        " not corrected; Holm p: the same over this family. Adjusted p: by max-T over the family."
+        "Tests are paired by unit: replicate, or seed. Differences are in percentage points for"
+        " accuracies, as the contrast is written, with 95 % paired-t intervals; simultaneous ones"
+        " (Bonferroni) hold together in 95 % of studies. "
         + (
-            " It decides: a claim is supported where that to support it is at most α, refuted where"
-            " that to refute it is."
+            "Adjusted p decides, by max-T over the family: a claim is supported where that for"
+            " support is at most α, refuted where that for refutation is."
             if claimed
-            else " Equivalence p: likewise, of both hypotheses that equivalence takes; – where no"
-            " margin applies."
-        ),
+            else "Adjusted p: by max-T over the family. Equivalence p: likewise, of both hypotheses"
+            " that equivalence takes; – where no margin applies."
+        )
+        + " p: two-sided sign-flip test that the mean is 0, not corrected; Holm p: the same over"
+        " this family.",
         records,
         *([("Claim", lambda c: c["claim"])] if claimed else []),
+        ("Verdict", lambda c: _verdict(c)),
         ("Contrast", lambda c: f"{c['b']} − {c['a']}"),
         ("Metric", lambda c: numbers.base_metric(c["metric"])),
         ("Condition", lambda c: c["condition"]),
@@ -37,24 +50,13 @@ def comparisons(name: str, title: str, records: list[dict]) -> Table:
             "#95 % interval",
             lambda c: interval(c["ci_low"], c["ci_high"], lambda v: difference(v, c["unit"])),
         ),
-        ("#p", lambda c: p_number(c["p_value"])),
         (
             "#Simultaneous",
             lambda c: interval(*c["simultaneous_ci"], lambda v: difference(v, c["unit"])),
         ),
+        *adjusted,
+        ("#p", lambda c: p_number(c["p_value"])),
         ("#Holm p", lambda c: p_number(c["p_holm"])),
-        *(
-            [
-                ("#Adjusted p to support", lambda c: p_number(c["p_supports"])),
-                ("#to refute", lambda c: p_number(c["p_refutes"])),
-            ]
-            if claimed
-            else [
-                ("#Adjusted p", lambda c: p_number(c["p_adjusted"])),
-                ("#Equivalence p", lambda c: p_number(c["p_tost_adjusted"])),
-            ]
-        ),
-        ("Verdict", lambda c: _verdict(c)),
     )
 
 

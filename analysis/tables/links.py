@@ -35,7 +35,8 @@ def mlflow_run(place: Any, run_id: str | None) -> str | None:
     if not url.startswith(("http://", "https://")) or not experiment:
         return None
     at = f"experiments/{quote(experiment, safe='')}/runs/{quote(run_id, safe='')}"
-    return f"{url.rstrip('/')}/#/{at}"
+    # Without the query the UI opens on its pages for language models.
+    return f"{url.rstrip('/')}/#/{at}?workflowType=machine_learning"
 
 
 def anchor(row: int) -> str:

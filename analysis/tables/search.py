@@ -12,14 +12,19 @@ def search(records: list[dict]) -> Table:
         "search",
         "search",
         "Search, and how much of its best was luck",
-        "The best of many trials is optimistic and never a result. Winner's curse: search best less"
-        " the confirmed mean of the same validation metric at the last epoch, with the interval of"
-        " that mean.",
+        "The best of many trials is optimistic and never a result. Search best and confirmed mean"
+        " are means over the replicates' winners; winner's curse: the one less the other, of one"
+        " validation metric at the last epoch, with its interval. Noise: sd of that metric between"
+        " trainings of the same settings. Tied: the other complete trials within one standard error"
+        " of the winner of their search.",
         records,
         ("Arm", lambda s: s["arm"]),
         ("#Trials", lambda s: str(len(s["trials"]))),
         ("#Complete", lambda s: str(s["complete"])),
-        ("#Search best", lambda s: score((s["best"] or {}).get("value"), s["unit"])),
+        (
+            "#Search best",
+            lambda s: score(curse(s).get("search_best", (s["best"] or {}).get("value")), s["unit"]),
+        ),
         ("#Confirmed mean", lambda s: score(curse(s).get("confirmed_mean"), s["unit"])),
         ("#Winner's curse", lambda s: difference(curse(s).get("difference"), s["unit"])),
         (
@@ -30,6 +35,8 @@ def search(records: list[dict]) -> Table:
                 lambda v: difference(v, s["unit"]),
             ),
         ),
+        ("#Noise", lambda s: difference(s["ties"]["sd_seed"], s["unit"], signed=False)),
+        ("#Tied", lambda s: _tied(s["ties"]["tied"], s["ties"]["others"])),
         (
             "#Epochs saved by early stopping",
             lambda s: (
@@ -43,26 +50,25 @@ def search(records: list[dict]) -> Table:
 def winners(records: list[dict]) -> Table:
     """A row per arm, or per arm and replicate: every replicate froze a winner of its own."""
     found = [{"arm": s["arm"], **w} for s in records for w in s["winners"]]
-    names = list(dict.fromkeys(n for w in found for n in w["config"]))
-    varied = [n for n in names if len({str(v) for v in _values(records, n)}) > 1]
-    same = "; ".join(f"{n} {setting(found[0]['config'].get(n))}" for n in names if n not in varied)
+    names = list(dict.fromkeys(name for s in records for name in s["settings"]))
     replicated = any(w["replicate"] is not None for w in found)
     return table(
         "winners",
         "search",
         "Winners' settings" + (" of each replicate" if replicated else ""),
-        "As frozen for the confirmation; settings that were searched or differ between arms."
-        + (f" The same in every trial of every arm: {same}." if same else ""),
+        "The searched settings as frozen for the confirmation; – where an arm does not take one."
+        " Tied: the other complete trials of that search that are tied with the winner.",
         found,
         ("Arm", lambda w: w["arm"]),
         *([("#Replicate", lambda w: str(w["replicate"]))] if replicated else []),
         ("#Trial", lambda w: str(w["trial"])),
-        *[("#" + n, lambda w, n=n: setting(w["config"].get(n))) for n in varied],
+        *[("#" + n, lambda w, n=n: setting(w["drawn"].get(n))) for n in names],
+        ("#Tied", lambda w: _tied(w["ties"], w["others"])),
     )
 
 
-def _values(records: list[dict], name: str) -> list:
-    return [t["config"].get(name) for s in records for t in s["trials"]]
+def _tied(tied: int | None, others: int) -> str:
+    return NONE if tied is None or not others else f"{tied} of {others}"
 
 
 def importance(records: list[dict]) -> Table:

@@ -18,36 +18,90 @@ def paragraphs(report: Mapping[str, Any], section: str) -> list[Paragraph]:
         "estimates": _estimates,
         "missing": _missing,
         "curves": _curves,
+        "cost": _cost,
         "search": _search,
     }
     return list(writers[section](report)) if section in writers else []
 
 
+def beside(report: Mapping[str, Any], claim: str) -> list[str]:
+    """What a reader should weigh beside a verdict, in a few words each; none if it is invalid.
+
+    The simultaneous interval, the spread over searches and seeds, the trials tied with the
+    winners, the sampling of the test images, and the look that decided.
+    """
+    c = next(c for c in report["comparisons"] if c["claim"] == claim)
+    if c["verdict"] == "invalid":
+        return []
+    parts = [*_simultaneous(c), *_spread(c), *_ties(report, c), *_images(report, c), *_look(c)]
+    return [part[0].upper() + part[1:] if i == 0 else part for i, part in enumerate(parts)]
+
+
+def _simultaneous(c: Mapping[str, Any]) -> Iterator[str]:
+    low, high = c["simultaneous_ci"]
+    if c["family_size"] > 1 and low is not None:
+        yield f"simultaneous {numbers.interval(low, high, c['unit'])}"
+
+
+def _spread(c: Mapping[str, Any]) -> Iterator[str]:
+    """How much the difference varies, split into search and seed where the data allow it."""
+    unit, lead = c["unit"], "spread (sd) of the difference"
+    if c["sd_search"] is not None:
+        search, seed = _sd(c["sd_search"], unit), _sd(c["sd_seed"], unit)
+        yield f"{lead} {search} between searches, {seed} between seeds"
+    elif c["sd_difference"] is not None:
+        both = " (search and seed together)" if c["unit_of_analysis"] == "replicate" else ""
+        sd = _sd(c["sd_difference"], unit)
+        yield f"{lead} {sd} between {c['unit_of_analysis']}s{both}"
+
+
+def _ties(report: Mapping[str, Any], c: Mapping[str, Any]) -> Iterator[str]:
+    """How many trials the winners of both arms are tied with."""
+    ties = {s["arm"]: s["ties"] for s in report["search"]}
+    known = [
+        arm
+        for arm in (c["b"], c["a"])
+        if arm in ties and ties[arm]["tied"] is not None and ties[arm]["others"]
+    ]
+    if known:
+        counts = [f"{ties[arm]['tied']} of {ties[arm]['others']}" for arm in known]
+        counts[0] += " other trials"
+        of_arms = ", ".join(f"{n} of {arm}" for n, arm in zip(counts, known, strict=True))
+        yield f"tied with a winner: {of_arms}"
+
+
+def _images(report: Mapping[str, Any], c: Mapping[str, Any]) -> Iterator[str]:
+    """How far the score of either arm would move with other test images."""
+    own = [
+        a
+        for a in report["arms"]
+        if a["image_se"] and a["metric"] == c["metric"] and a["arm"] in (c["a"], c["b"])
+    ]
+    if own:
+        worst = max(own, key=lambda a: a["image_se"])
+        size = _sd(worst["image_se"], worst["unit"])
+        yield f"standard error of a score on {worst['images']:,} test images {size}"
+
+
+def _look(c: Mapping[str, Any]) -> Iterator[str]:
+    if c["decided_at"]:
+        yield f"decided at the look after {c['decided_at']} {c['unit_of_analysis']}s"
+
+
 def _answers(report: Mapping[str, Any]) -> Iterator[Paragraph]:
-    yield (
-        "",
-        "All tests are paired: both arms are compared within each unit, a replicate or a seed.",
-    )
-    for c in report["comparisons"]:
-        if not c["declared"] or c["verdict"] == "invalid":
-            continue
-        unit, low, high = c["unit"], *c["simultaneous_ci"]
-        text = f"scope {c['scope']}, {c['n_units']} {c['unit_of_analysis']}s"
-        if low is not None:
-            text += f"; simultaneous {numbers.interval(low, high, unit)}"
-        if c["sd_search"] is not None:
-            text += (
-                f"; sd of the difference between searches {_sd(c['sd_search'], unit)}, between"
-                f" seeds {_sd(c['sd_seed'], unit)}"
-            )
-        elif c["sd_difference"] is not None:
-            text += (
-                f"; sd of the difference between {c['unit_of_analysis']}s"
-                f" {_sd(c['sd_difference'], unit)}"
-            )
-        if c["decided_at"]:
-            text += f"; decided at the look after {c['decided_at']} units"
-        yield c["claim"], f"{text}."
+    unit = report["design"]["unit_of_analysis"] or "seed"
+    yield "", f"All tests are paired: they use the difference of two arms within each {unit}."
+    noise = [s for s in report["search"] if s["ties"]["sd_seed"] is not None]
+    if noise:
+        each = ", ".join(f"{_sd(s['ties']['sd_seed'], s['unit'])} for {s['arm']}" for s in noise)
+        rechecked = any(w["trainings"] > 1 for s in noise for w in s["winners"])
+        yield (
+            "",
+            "A trial is tied with the winner of its search where it is behind by no more than one"
+            f" standard error of the difference: √2{' (less after rechecks)' if rechecked else ''}"
+            f" times the sd of {noise[0]['metric']} between trainings of the same settings,"
+            f" {each}. Only trials that ran to their end are counted.",
+        )
 
 
 def _sd(value: float, unit: str | None) -> str:
@@ -55,18 +109,23 @@ def _sd(value: float, unit: str | None) -> str:
 
 
 def _estimates(report: Mapping[str, Any]) -> Iterator[Paragraph]:
-    for metric in dict.fromkeys(a["metric"] for a in report["arms"]):
-        own = [a for a in report["arms"] if a["metric"] == metric and a["image_se"]]
-        if own:
-            worst = max(own, key=lambda a: a["image_se"])
-            yield (
-                "",
-                (
-                    f"{metric} counts {worst['images']:,} test images: another sample of them"
-                    f" would move a score by ±{_sd(worst['image_se'], worst['unit'])} (one"
-                    " standard error). All runs share these images, so no interval covers it."
-                ),
-            )
+    worst: dict[str, Mapping[str, Any]] = {}
+    for a in report["arms"]:
+        if a["image_se"] and a["image_se"] > worst.get(a["metric"], {"image_se": 0})["image_se"]:
+            worst[a["metric"]] = a
+    if worst:
+        each = ", ".join(f"{m} by ±{_sd(a['image_se'], a['unit'])}" for m, a in worst.items())
+        images = " or ".join(f"{n:,}" for n in sorted({a["images"] for a in worst.values()}))
+        yield (
+            "",
+            f"Another sample of the {images} test images would move {each} (one standard error)."
+            " All runs share these images, so no interval covers it.",
+        )
+
+
+def _cost(report: Mapping[str, Any]) -> Iterator[Paragraph]:
+    if report["cost"]["trade_off"] and report["cost"]["differs"] is None:
+        yield "", "The arms' runs cost the same, or differ by no more than their intervals."
 
 
 def _missing(report: Mapping[str, Any]) -> Iterator[Paragraph]:

@@ -160,8 +160,7 @@ def _tuned(record: dict) -> tuple[str, str]:
         return b, a
     trials = f"{record['trials']} trials, " if record["trials"] else ""
     how = f"{trials}{record['n_units']} times independently"
-    comma = "," if record["kind"] != "interaction" else ""
-    return f"{b}, tuned by this search ({how}),", f"{a}, tuned likewise{comma}"
+    return f"{b}, tuned by this search ({how}),", f"{a}, tuned likewise,"
 
 
 def _where(record: dict) -> str:
@@ -172,11 +171,13 @@ def _where(record: dict) -> str:
 
 
 def _evidence(record: dict) -> str:
-    unit = record["unit"]
-    parts = [interval(record["ci_low"], record["ci_high"], unit), p_text(record["p_value"])]
+    """Interval, p and units; a claim's p-values are those that decide, one for each answer."""
+    limits = interval(record["ci_low"], record["ci_high"], record["unit"])
     if record["asks"]:
-        supports, refutes = p_number(record["p_supports"]), p_number(record["p_refutes"])
-        parts.append(f"adjusted p {supports} to support it, {refutes} to refute it")
-    elif record["family_size"] > 1:
-        parts.append(f"adjusted {p_number(record['p_adjusted'])}")
-    return "; ".join([*parts, f"{record['n_units']} paired {record['unit_of_analysis']}s"])
+        supports, refutes = p_text(record["p_supports"]), p_number(record["p_refutes"])
+        p = f"adjusted {supports} for support, {refutes} for refutation"
+    else:
+        p = p_text(record["p_value"])
+        if record["family_size"] > 1:
+            p += f"; adjusted {p_number(record['p_adjusted'])}"
+    return f"{limits}; {p}; {record['n_units']} paired {record['unit_of_analysis']}s"

@@ -101,6 +101,7 @@ def test_every_score_of_a_seed_leads_to_its_run_and_from_there_to_mlflow(whole, 
         assert page.links.count(f"#run-{i}") == 1  # one metric was declared
         assert rows[f"run-{i}"] == [
             f"http://127.0.0.1:5000/#/experiments/7/runs/{run['mlflow_run_id']}"
+            "?workflowType=machine_learning"
         ]
     inside = [link[1:] for link in page.links if link.startswith("#")]
     assert set(inside) <= set(page.ids)
@@ -124,7 +125,7 @@ def test_only_http_addresses_become_links(url):
     place = {"experiment": "1", "url": url}
     assert mlflow_run(place, "abc") is None
     assert mlflow_run({"experiment": "1", "url": "https://x/ml"}, '"><b>') == (
-        "https://x/ml/#/experiments/1/runs/%22%3E%3Cb%3E"
+        "https://x/ml/#/experiments/1/runs/%22%3E%3Cb%3E?workflowType=machine_learning"
     )
 
 
@@ -282,8 +283,30 @@ def many(tmp_path_factory):
 def test_a_claimless_ablation_of_many_arms_folds_its_pairs(many):
     page = (many[0] / "report.html").read_text(encoding="utf-8")
     assert page.count("<article") == 12
-    folded = re.search(r"<details><summary>All 45 rows</summary>(.*?)</details>", page, re.S)[1]
+    folded = re.search(r"<summary>The table, 45 rows</summary>(.*?)</details>", page, re.S)[1]
     assert folded.count("<tr>") == 1 + 45
+
+
+def test_beside_claims_whatever_decides_none_of_them_is_folded(whole):
+    """And what is about a claim is not."""
+    folder, report = whole
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    unfolded = re.sub(r"<details>.*?</details>", "", page, flags=re.S)
+    for shown in ("Differences between arms", "Declared comparisons", "Difference of curves"):
+        assert shown in unfolded
+    for caption in ("Mean rank over seeds", "Validation scores of trials", "All other pairs (exp"):
+        assert caption not in unfolded
+    assert report["cost"]["differs"] is None
+    assert "Cost is what a whole confirmation run spent" not in unfolded
+
+
+def test_long_headers_of_figures_take_two_lines_in_latex():
+    assert latex._header("Adjusted p for support", True) == (
+        r"\shortstack[r]{Adjusted p\\for support}"
+    )
+    assert latex._header("95 % interval", True) == r"\shortstack[r]{95 \%\\interval}"
+    assert latex._header("Holm p", True) == "Holm p"
+    assert latex._header("Declared by the plan", False) == "Declared by the plan"
 
 
 def test_differences_are_shown_in_points_for_fractions_only():

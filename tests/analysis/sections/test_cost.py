@@ -6,6 +6,7 @@ import json
 
 import pandas as pd
 
+from analysis.figures.cost import trade_off
 from analysis.report import analyse
 from analysis.sections.ledger import budget_warnings, ledger
 from analysis.tables.table import cost
@@ -30,6 +31,35 @@ def test_equal_views_are_equal_budgets_though_epochs_differ():
     assert any("planned confirmation epochs" in line for line in mixed)
     without = ledger(runs({"one": views, "four": views}).drop(columns="config"))
     assert len(budget_warnings(without)) == len(told)
+
+
+def costly(seconds: dict[str, list[float]], views: dict[str, float]) -> dict:
+    """A report on two arms whose runs took so many seconds and views."""
+    rows = [
+        (arm, seed, epoch, metric, value)
+        for arm in "ab"
+        for seed, spent in enumerate(seconds[arm])
+        for epoch, metric, value in (
+            (1, "seconds", spent), (1, "views", views[arm]), (None, "test/acc", 0.5 + 0.01 * seed),
+        )
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=["arm", "seed", "epoch", "metric", "value"])
+    return analyse(frame, better="higher")
+
+
+def test_the_trade_off_is_drawn_only_where_costs_differ_by_more_than_noise():
+    noisy = {"a": [10.0, 14.0, 12.0, 9.0], "b": [15.0, 12.0, 13.0, 14.0]}
+    same, apart = {"a": 100.0, "b": 100.0}, {"a": 100.0, "b": 200.0}
+    clear = {"a": [10.0, 10.1, 10.2, 10.0], "b": [13.0, 13.1, 13.2, 13.0]}
+    close = {"a": [10.0, 10.1, 10.2, 10.0], "b": [10.4, 10.5, 10.4, 10.5]}
+    for seconds, views, differs in (
+        (noisy, same, None), (close, same, None), (clear, same, "seconds"), (noisy, apart, "views"),
+    ):  # fmt: skip
+        report = costly(seconds, views)
+        assert report["cost"]["differs"] == differs
+        figure = trade_off(report)
+        assert (figure is None) == (differs is None)
+        assert figure is None or f"against {differs}" in figure.title
 
 
 def test_flops_are_a_cost_beside_views(tmp_path):

@@ -74,8 +74,8 @@ def test_each_adjusted_p_says_which_answer_it_is_for():
         refutes = min(p[n] for n in null["p_refutes"])
         assert (record["p_supports"], record["p_refutes"]) == (supports, refutes)
         assert record["p_adjusted"] == min(supports, refutes)
-        shown = f"adjusted p {p_number(supports)} to support it, {p_number(refutes)} to refute it"
-        assert shown in report["claims"][0]["sentence"]
+        shown = f"p = {p_number(supports)} for support, {p_number(refutes)} for refutation"
+        assert f"adjusted {shown}" in report["claims"][0]["sentence"]
 
 
 def test_a_sure_difference_below_the_margin_is_supported_and_says_so():

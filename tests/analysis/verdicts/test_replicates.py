@@ -154,7 +154,13 @@ def test_the_report_shows_every_replicates_winner_and_both_sds(tmp_path):
     assert [w["replicate"] for w in report["search"][0]["winners"]] == list(range(1, 9))
     assert (tmp_path / "figures" / "winners.svg").exists()
     page = (tmp_path / "report.html").read_text()
-    assert "sd of the difference between searches" in page
+    first_screen = page[: page.index("<nav")]
+    record = report["comparisons"][0]
+    for sd, between in ((record["sd_search"], "searches"), (record["sd_seed"], "seeds")):
+        assert f"{100 * sd:.1f} points between {between}" in first_screen
+    assert "tied with" not in first_screen  # no curve shows how much trainings vary
+    assert 'href="#figure-winners"' in first_screen
+    assert "All tests are paired" in page
     assert "Winners&#39; settings of each replicate" in page
     assert "new searches and seeds" in page
 
