@@ -90,7 +90,14 @@ def _look(c: Mapping[str, Any]) -> Iterator[str]:
 
 def _answers(report: Mapping[str, Any]) -> Iterator[Paragraph]:
     unit = report["design"]["unit_of_analysis"] or "seed"
-    yield "", f"All tests are paired: they use the difference of two arms within each {unit}."
+    text = f"All tests are paired: they use the difference of two arms within each {unit}."
+    supported = [c for c in report["comparisons"] if c["declared"] and c["verdict"] == "better"]
+    if any(low < 0 < high for low, high in (c["simultaneous_ci"] for c in supported)):
+        text += (
+            " Verdicts come from the sign-flip test of all claims together, simultaneous intervals"
+            " from Student's t: one may hold 0 though its claim is supported."
+        )
+    yield "", text
     noise = [s for s in report["search"] if s["ties"]["sd_seed"] is not None]
     if noise:
         each = ", ".join(f"{_sd(s['ties']['sd_seed'], s['unit'])} for {s['arm']}" for s in noise)

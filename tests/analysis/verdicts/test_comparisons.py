@@ -10,6 +10,7 @@ from known_truth import METRIC, noisy, table_of
 from analysis.report import analyse
 from analysis.report_json import differences
 from analysis.wording import p_number
+from analysis.wording.paragraphs import paragraphs
 
 
 def plan(claims=None, **changes) -> dict:
@@ -272,3 +273,16 @@ def test_every_number_that_is_missing_has_its_reason(scores, margin):
         assert all(len(why) > 6 for why in c["absent"].values())
     for a in report["arms"]:
         assert None not in (a["ci_low"], a["sd"], a["iqm"]) or a["reason"]
+
+
+def test_a_supported_claim_whose_simultaneous_interval_holds_zero_is_explained():
+    """All eight differences are positive, of very different sizes: flips decide, t does not."""
+    a = np.array(noisy(0.6, seed=1))
+    gains = np.array([1, 1, 1, 1, 2, 2, 40, 60]) / 500
+    for b, told in ((a + gains, True), (a + 0.05 + np.arange(8) / 500, False)):
+        report = analyse(table_of({"a": a, "b": b}), plan=plan())
+        assert report["claims"][0]["verdict"] == "supported"
+        low, high = report["comparisons"][0]["simultaneous_ci"]
+        assert (low < 0 < high) == told
+        texts = " ".join(text for _, text in paragraphs(report, "answers"))
+        assert ("one may hold 0 though its claim is supported" in texts) == told
