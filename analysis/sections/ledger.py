@@ -14,7 +14,6 @@ from analysis.inputs.runs_table import SEARCHED
 
 # Budgets of two arms that differ by more than this are flagged on the report's first page.
 TOLERATED = 0.05
-_STOPPED = " As many were planned for both; stopped or broken trials left theirs unspent."
 
 
 def ledger(runs: pd.DataFrame | None) -> list[dict]:
@@ -61,7 +60,8 @@ def _budget(runs: pd.DataFrame) -> str:
 def budget_warnings(rows: list[dict]) -> list[str]:
     """Where arms got unequal shares (over 5 % of trials, runs or epochs), in words.
 
-    Arms that are given the same views or seconds differ in epochs because they must.
+    Arms that are given the same views or seconds differ in epochs because they must. What early
+    stopping leaves unspent differs by design; trials that broke down have warnings of their own.
     """
     by_epochs = any(row["budget"] == "epochs" for row in rows)
     found = []
@@ -70,7 +70,6 @@ def budget_warnings(rows: list[dict]) -> list[str]:
         ("search_planned_epochs", "planned search epochs"),
         ("confirm_planned", "planned confirmation runs"),
         ("confirm_planned_epochs", "planned confirmation epochs"),
-        ("search_epochs", "epochs spent in the search"),
         ("confirm_epochs", "epochs spent in the confirmation"),
     ):
         if key.endswith("_epochs") and not by_epochs:
@@ -84,13 +83,8 @@ def budget_warnings(rows: list[dict]) -> list[str]:
             found.append(
                 f"Unequal budgets: {most} had {amounts[most]:g} {what}, "
                 f"{least} {amounts[least]:g} ({100 * gap:.0f} % fewer)."
-                + (_STOPPED if key == "search_epochs" and _planned_alike(rows) else "")
             )
     return found
-
-
-def _planned_alike(rows: list[dict]) -> bool:
-    return len({row["search_planned_epochs"] for row in rows}) == 1
 
 
 def failure_warnings(rows: list[dict]) -> list[str]:

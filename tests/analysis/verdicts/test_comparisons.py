@@ -241,6 +241,16 @@ def test_unequal_budgets_are_flagged(study):
     assert any("10 planned search trials, plain 8 (20 % fewer)" in w for w in report["warnings"])
 
 
+def test_what_early_stopping_leaves_unspent_is_no_warning(study):
+    runs = study["runs"].copy()
+    spared = runs[(runs["phase"] == "search") & (runs["arm"] == "plain")].index[:5]
+    runs.loc[spared, ["status", "epochs"]] = ["stopped", 1]
+    report = analyse(study["results"], plan=study["plan"], runs=runs)
+    spent = {row["arm"]: row["search_epochs"] for row in report["ledger"]}
+    assert spent["plain"] < 0.8 * spent["better"]
+    assert not any("budget" in w for w in report["warnings"])
+
+
 def test_a_seed_of_the_search_is_no_confirmation(study):
     runs = study["runs"].copy()
     runs.loc[runs["phase"] == "search", "seed"] = 100
