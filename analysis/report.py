@@ -20,7 +20,14 @@ from analysis.broken_pipe import run
 from analysis.errors import TableError, nearest
 from analysis.inputs import DEFAULT_CONDITION, FRACTION, Plan, read_plan
 from analysis.inputs.results_table import Results, read_results, read_table
-from analysis.inputs.runs_table import failures, read_runs, replicates_of, searched_seeds
+from analysis.inputs.runs_table import (
+    failures,
+    read_runs,
+    replicates_of,
+    searched_seeds,
+    units_ended,
+)
+from analysis.inputs.study_folder import StudyFolder, study_folder_of
 from analysis.rendering import Report
 from analysis.report_json import clean
 from analysis.sections import assemble_report
@@ -43,6 +50,9 @@ def analyse(
 ) -> Report:
     """Analyse a table of results.
 
+    A table or plan in the folder of a study is bound by what the study recorded there: its claims,
+    and the looks in its log, to which this one is added while units are missing.
+
     Args:
         results: CSV, Parquet or frame with columns `arm, condition, replicate, seed, epoch,
             metric, value, correct, total`; confirmation phase only. Accuracies are fractions in
@@ -54,11 +64,12 @@ def analyse(
         margin, alpha, chance: override the plan's; another margin or alpha than the plan's makes
             verdicts exploratory.
         percent: accuracies of the table, `margin` and `chance` are in percent.
-        plan: a study's YAML or mapping; without it and without claims every comparison is
-            exploratory.
+        plan: a study's YAML or mapping; in a study's folder the recorded one; without it and
+            without claims every comparison is exploratory.
         runs: runs.csv of the study or a frame, for ledger, failures and search analysis.
         provenance: shown as it stands; `looks` lists the looks at the data before the planned
-            number of seeds, `mlflow` where its runs can be browsed (`analysis.tables.links`).
+            number of units, as the caller knows them; `mlflow` where its runs can be browsed
+            (`analysis.tables.links`).
         importance: of the searched settings, by arm, in the shape of `study.reporting.importance`.
 
     Returns:
@@ -76,10 +87,11 @@ def analyse(
         margin = None if margin is None else margin / 100
         chance = None if chance is None else chance / 100
     given = {"margin": margin, "alpha": alpha, "chance": chance}
+    bound = None if "looks" in (provenance or {}) else study_folder_of(results, plan)
     if claims is not None:
         plan, given = _plan_of(claims, plan, results) | given, {}
-    declared = read_plan(plan, better=better, **given)
-    table_of_runs = read_runs(runs)
+    declared = _declared(plan, better, given, bound)
+    table_of_runs = read_runs(bound.runs if bound and runs is None else runs)
     checked = read_results(
         results,
         metrics=declared.meanings,
@@ -90,7 +102,12 @@ def analyse(
     )
     _check_units(checked, declared)
     _check_named(checked, declared)
-    shown = clean(dict(provenance or {}))
+    shown = dict(provenance or {})
+    if bound:
+        units = units_ended(checked, table_of_runs, declared.replicates)
+        shown["looks"] = bound.look(units, declared.planned_n)
+        shown["study"] = str(bound.path)
+    shown = clean(shown)
     return Report(assemble_report(checked, declared, table_of_runs, shown, importance))
 
 
@@ -113,6 +130,15 @@ def write_report(
     report = analyse(results, **arguments)
     report.save(out)
     return report
+
+
+def _declared(plan: Any, better: Any, given: Mapping, bound: StudyFolder | None) -> Plan:
+    """The plan; for a table in a study's folder the recorded one, or another that is marked."""
+    if bound is None:
+        return read_plan(plan, better=better, **given)
+    if plan is None:
+        return read_plan(bound.plan, better=better, **given)
+    return bound.bind(read_plan(plan, better=better, **given))
 
 
 def _plan_of(claims: Any, plan: Any, results: str | Path | pd.DataFrame) -> dict[str, Any]:
@@ -228,6 +254,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"warning: {warning}", file=sys.stderr)
     for line in [*one_line_verdicts(report), *guessed_directions(report)]:
         print(line)
+    if "study" in report["provenance"] and given.plan is None:
+        print(f"plan: {Path(report['provenance']['study']) / 'study.yaml'}, as recorded")
     print(f"report: {Path(given.out) / 'report.html'}")
     return 0
 

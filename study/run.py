@@ -15,6 +15,7 @@ import signal  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from dataclasses import dataclass  # noqa: E402
+from pathlib import Path  # noqa: E402
 from types import FrameType  # noqa: E402
 from typing import Annotated  # noqa: E402
 
@@ -51,7 +52,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     pilot: Annotated[
         str | None,
-        typer.Option(metavar="STUDY", help="With --dry-run: an earlier study that has the spread."),
+        typer.Option(metavar="STUDY", help="For the plan: an earlier study, which has the spread."),
     ] = None,
     address: Annotated[
         str | None, typer.Option(help="Of a running Ray cluster; default: this machine.")
@@ -109,23 +110,27 @@ class _Asked:
 
 
 def _carried_out(asked: _Asked, *, resume: bool, dry_run: bool, pilot: str | None) -> int:
-    from study.session import Request, carry_out, check_environment
+    from study.planning import pilot_of
+    from study.session import Request, carry_out, check_environment, seen_before
     from study.spec import load_study
 
     console = Console(highlight=False, soft_wrap=True)
     study = load_study(
         asked.spec, profile=asked.profile, overrides=asked.overrides, name=asked.name
     )
+    earlier = pilot_of(asked.storage, pilot, study.name)
     if dry_run:
         from study.execution import slots_here
-        from study.planning import gate, pilot_of, plan_lines
+        from study.planning import gate, plan_lines
 
         check_environment(study)
         refused = gate(study)
         if refused:
             console.print(f"WARNING: {refused}", style="bold red", markup=False)
-        spread = pilot_of(asked.storage, pilot, study.name)
-        for line in plan_lines(study, slots=slots_here(study.resources), pilot=spread):
+        begun = (Path(asked.storage) / study.name / "study.yaml").exists()
+        for seen in () if begun else seen_before(study, asked.storage):
+            console.print(seen.told(study), style="" if seen.same else "bold red", markup=False)
+        for line in plan_lines(study, slots=slots_here(study.resources), pilot=earlier):
             console.print(line, markup=False)
         return DONE
     request = Request(
@@ -136,6 +141,7 @@ def _carried_out(asked: _Asked, *, resume: bool, dry_run: bool, pilot: str | Non
         command=asked.command,
         named=asked.named,
         own_process=True,
+        pilot=earlier,
     )
     return carry_out(request, console)[0]
 

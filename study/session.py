@@ -6,8 +6,9 @@ import contextlib
 import functools
 import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,19 @@ from analysis.errors import TableError
 from study.design import Study
 from study.errors import StudyError
 from study.phases import ReplicatesSource
-from study.planning import gate, identical_lines
+from study.planning import Pilot, gate, identical_lines, start_lines
 from study.records import Ledger
-from study.reporting import close_study, hardware, note_look, versions, write_tables
-from study.storage import Folder, RemoteStudy, is_address, shown
+from study.reporting import (
+    Seen,
+    close_study,
+    ended_units,
+    hardware,
+    note_look,
+    seen_elsewhere,
+    versions,
+    write_tables,
+)
+from study.storage import Folder, RemoteStudy, fetch_others, is_address, shown
 from study.tracking import Display, Tracker
 
 
@@ -36,6 +46,7 @@ class Request:
         command: as the user could type it again, without --name and --resume.
         named: the same with --name.
         own_process: whether the process is the command's own, which may end it.
+        pilot: what an earlier study has measured, for the plan.
     """
 
     study: Study
@@ -45,6 +56,7 @@ class Request:
     command: str = ""
     named: str = ""
     own_process: bool = False
+    pilot: Pilot = field(default_factory=Pilot)
 
 
 def carry_out(request: Request, console: Console) -> tuple[int, Folder]:
@@ -57,6 +69,8 @@ def carry_out(request: Request, console: Console) -> tuple[int, Folder]:
         StudyError: the study exists and is not to be resumed, or has another design.
         Paused: it cannot continue as things are, but can be resumed.
     """
+    from study.execution import slots_here
+
     study = request.study
     check_environment(study)
     if refused := gate(study):
@@ -74,6 +88,9 @@ def carry_out(request: Request, console: Console) -> tuple[int, Folder]:
         if remote:
             remote.refuse_existing(command=request.command)
         folder.refuse_existing(command=request.command, storage=storage)
+        slots = None if request.address else slots_here(study.resources)
+        for line in start_lines(study, slots=slots, pilot=request.pilot):
+            console.print(line, markup=False)
     with folder.locked(), remote.kept() if remote else contextlib.nullcontext():
         fresh = not folder.study_yaml.exists()
         try:
@@ -90,10 +107,13 @@ def carry_out(request: Request, console: Console) -> tuple[int, Folder]:
 def _session(request: Request, folder: Folder, storage: str, console: Console) -> int:
     study = request.study
     identity = folder.open(study, command=request.command, storage=storage)
-    number = len(folder.session_log()) + 1
-    folder.note_session(
+    sessions = [entry for entry in folder.log.entries() if "session" in entry]
+    if not sessions or sessions[-1].get("seeds") != study.all_seeds:
+        _note_seen(request, folder, console)
+    number = len(folder.log.entries()) + 1
+    folder.log.append(
         session=number, command=request.named, versions=versions(), hardware=hardware(),
-        seeds=study.all_seeds, hash=folder.hash(),
+        seeds=study.all_seeds, hash=folder.hash(), units=ended_units(folder, study),
     )  # fmt: skip
     tags = {
         "study": study.name, "study.id": identity, "study.hash": folder.hash(),
@@ -104,6 +124,23 @@ def _session(request: Request, folder: Folder, storage: str, console: Console) -
         return Session(request, folder, tracker, console, number, storage).run()
     finally:
         tracker.close()
+
+
+def _note_seen(request: Request, folder: Folder, console: Console) -> None:
+    """Say, and log, which units of a new or a grown study another study has shown already."""
+    for seen in seen_before(request.study, request.storage):
+        console.print(seen.told(request.study), style="" if seen.same else "bold red", markup=False)
+        for entry in seen.entries():
+            folder.log.append(**entry)
+
+
+def seen_before(study: Study, storage: str) -> list[Seen]:
+    """`seen_elsewhere` for a folder of studies, or an address; raises StudyError."""
+    if not is_address(storage):
+        return seen_elsewhere(study, Path(storage))
+    with tempfile.TemporaryDirectory() as copies:
+        fetch_others(storage, study.name, Path(copies))
+        return seen_elsewhere(study, Path(copies))
 
 
 def check_environment(study: Study) -> None:
@@ -135,7 +172,8 @@ class Session:
         self.own_process = request.own_process
         self.folder, self.tracker, self.console = folder, tracker, console
         self.number, self.storage = number, storage
-        self.ledger = Ledger(folder.path)
+        stamp = {"design": folder.hash(), "log": folder.log.hashes()[-1]}
+        self.ledger = Ledger(folder.path, stamp)
         self.share: Any = None
 
     def run(self) -> int:
@@ -173,7 +211,7 @@ class Session:
         from analysis.verdicts import decide_at_look
 
         self._write_tables()
-        note_look(self.folder)
+        note_look(self.folder, by="the study")
         try:
             verdicts = decide_at_look(
                 self.folder.study_yaml, self.folder.results_csv, runs=self.folder.runs_csv
@@ -259,7 +297,7 @@ class Session:
 
     def _note_place(self) -> None:
         """Where MLflow has the runs, for the report's links; once unless it changes."""
-        noted = [entry["mlflow"] for entry in self.folder.session_log() if "mlflow" in entry]
+        noted = [entry["mlflow"] for entry in self.folder.log.entries() if "mlflow" in entry]
         place = self.tracker.place()
         if place and place != (noted[-1] if noted else None):
-            self.folder.note_session(mlflow=place)
+            self.folder.log.append(mlflow=place)

@@ -91,8 +91,7 @@ def read_plan(
     Raises:
         TableError: the file is missing, is not a YAML mapping, or its claims are faulty.
     """
-    given = _set(overrides)
-    where = str(source) if isinstance(source, str | Path) else "plan"
+    given, where = _set(overrides), _Places(source)
     mapping = _load(source)
     _check_directions(better)
     if mapping is None:
@@ -100,15 +99,15 @@ def read_plan(
     for name in ("arms", "conditions"):
         _section(mapping, name, where, list | Mapping)
     confirm, search = (_section(mapping, name, where) for name in ("confirm", "search"))
-    _refuse_faults(mapping, better, where)
+    _refuse_faults(mapping, better, str(where))
     numbers = {name: mapping.get(name) for name in ("alpha", "margin", "chance")}
-    declared = _checked(_set(numbers), where)
+    declared = _checked(_set(numbers), str(where))
     given = _checked(given, "arguments")
     conditions = condition_names(mapping)
     claims = tuple(_claim(c, i, conditions) for i, c in enumerate(mapping.get("claims") or ()))
     without, meanings = Metrics(mapping.get("metrics")), Metrics(mapping.get("metrics"), better)
     seeds, looks = confirm.get("seeds"), mapping.get("looks", 1)
-    replicates = search.get("replicates")
+    replicates = _replicates(search.get("replicates"), where)
     return Plan(
         name=mapping.get("name"),
         question=mapping.get("question"),
@@ -116,7 +115,7 @@ def read_plan(
         arm_settings=mapping.get("arms") or {},
         conditions=conditions,
         seeds=tuple(seeds) if isinstance(seeds, list | tuple) else (),
-        planned_n=replicates or (len(seeds) if isinstance(seeds, list | tuple) else seeds),
+        planned_n=_planned_n(replicates, seeds),
         metrics=tuple(confirm.get("metrics") or ()),
         meanings=meanings,
         claims=claims,
@@ -171,7 +170,41 @@ def _overridden(
     return tuple(changed)
 
 
-def _scope(mapping: Mapping, where: str) -> str:
+class _Places:
+    """Where the keys of a plan stand, as `file:line`; `str` is the plan as a whole."""
+
+    def __init__(self, source: str | Path | Mapping | None) -> None:
+        self._file = Path(source) if isinstance(source, str | Path) else None
+
+    def __str__(self) -> str:
+        return "plan" if self._file is None else str(self._file)
+
+    def of(self, *keys: str) -> str:
+        """The line of a key below others, or of the last of them that is written."""
+        line, node = None, None
+        if self._file is not None:
+            node = yaml.compose(self._file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        for key in keys:
+            pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+            found = [pair for pair in pairs if pair[0].value == key]
+            if not found:
+                break
+            line, node = found[-1][0].start_mark.line + 1, found[-1][1]
+        return f"{self}:{line}" if line else str(self)
+
+
+def _replicates(replicates: Any, where: _Places) -> int | None:
+    if replicates is None or (type(replicates) is int and replicates >= 1):
+        return replicates
+    raise TableError(
+        f"search.replicates is {replicates!r}",
+        where=where.of("search", "replicates"),
+        allowed="a whole number of at least 1",
+        try_="replicates: 8",
+    )
+
+
+def _scope(mapping: Mapping, where: _Places) -> str:
     """What claims are about: a method as this search tunes it, or settings as written or frozen.
 
     A plan from before replicates has neither `scope` nor `search.replicates`; its single search
@@ -182,27 +215,27 @@ def _scope(mapping: Mapping, where: str) -> str:
     if said == "method" and not search:
         raise TableError(
             "scope is method, and there is no search whose luck it could average over",
-            where=where,
+            where=where.of("scope"),
             allowed="scope: configuration, or a search",
             try_="scope: configuration",
         )
     return said or ("method" if "replicates" in search else "configuration")
 
 
-def _one_of(mapping: Mapping, key: str, allowed: tuple[str, ...], where: str) -> str | None:
+def _one_of(mapping: Mapping, key: str, allowed: tuple[str, ...], where: _Places) -> str | None:
     said = mapping.get(key)
     if said is not None and said not in allowed:
         near = nearest(said, allowed) or allowed[0]
         raise TableError(
             f"{key} is {said!r}",
-            where=where,
+            where=where.of(key),
             allowed=" or ".join(allowed),
             try_=f"{key}: {near}",
         )
     return said
 
 
-def _looks(looks: Any, replicates: int | None, where: str) -> tuple[int, ...]:
+def _looks(looks: Any, replicates: int | None, where: _Places) -> tuple[int, ...]:
     """`confirm.looks`: numbers of units that increase, the last no more than the replicates."""
     if not looks:
         return ()
@@ -212,18 +245,26 @@ def _looks(looks: Any, replicates: int | None, where: str) -> tuple[int, ...]:
     if not whole or list(looks) != sorted(set(looks)):
         raise TableError(
             f"confirm.looks is {looks!r}",
-            where=where,
+            where=where.of("confirm", "looks"),
             allowed="numbers of units that increase, such as [8, 12, 16]",
             try_="looks: [8, 12, 16]",
         )
     if replicates and looks[-1] > replicates:
         raise TableError(
             f"the last of confirm.looks is {looks[-1]}, after the last replicate ({replicates})",
-            where=where,
+            where=where.of("confirm", "looks"),
             allowed=f"looks up to {replicates}",
             try_=f"search.replicates: {looks[-1]}",
         )
     return tuple(looks)
+
+
+def _planned_n(replicates: Any, seeds: Any) -> int | None:
+    """Units: replicates where there are several, else seeds."""
+    if isinstance(replicates, int) and replicates > 1:
+        return replicates
+    number = len(seeds) if isinstance(seeds, list | tuple) else seeds
+    return number if isinstance(number, int) else None
 
 
 def _all(metric: str | list | None) -> tuple[str, ...]:
@@ -240,12 +281,12 @@ def _space(space: Mapping) -> dict[str, dict[str, tuple]]:
     return found
 
 
-def _section(mapping: Mapping, name: str, where: str, kind: Any = Mapping) -> Any:
+def _section(mapping: Mapping, name: str, where: _Places, kind: Any = Mapping) -> Any:
     section = mapping.get(name) or {}
     if not isinstance(section, kind):
         raise TableError(
             f"{name} is {section!r}",
-            where=where,
+            where=where.of(name),
             allowed=f"a mapping, as in docs/study.md, or no {name}",
             try_="pass the study.yaml of the study",
         )

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.errors import TableError
 from analysis.inputs.replicates import Replicates, numbered
-from analysis.inputs.results_table import read_table
+from analysis.inputs.results_table import Results, read_table
 
 COLUMNS = (
     "phase",
@@ -104,6 +104,23 @@ def replicates_of(runs: pd.DataFrame | None) -> Replicates:
         dict(zip(with_seed["seed"].tolist(), with_seed["replicate"].tolist(), strict=True)),
         frozenset(zip(own["arm"], own["replicate"], strict=True)),
     )
+
+
+def units_ended(results: Results, runs: pd.DataFrame | None, replicates: int | None) -> int:
+    """How many units of a design have ended, by its table; a run that broke down has ended, too.
+
+    Args:
+        results: checked.
+        runs: a unit of which a run is planned or running has not ended.
+        replicates: of the design; the unit is the seed where it has no more than one.
+    """
+    several = (replicates or 1) > 1
+    seeds = {*results.frame["seed"].tolist(), *(seed for _, _, seed in results.failures)}
+    waiting = set()
+    if runs is not None:
+        open_ = runs[(runs["phase"] == "confirm") & runs["status"].isin(["planned", "running"])]
+        waiting = set(open_["replicate" if several else "seed"].dropna().tolist())
+    return len({results.replicates.get(s, s) if several else s for s in seeds} - waiting)
 
 
 def searched_seeds(runs: pd.DataFrame | None) -> set:

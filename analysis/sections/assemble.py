@@ -13,6 +13,7 @@ import pandas as pd
 
 from analysis.inputs import Plan, parse_metric, selected_on
 from analysis.inputs.results_table import Results
+from analysis.inputs.runs_table import units_ended
 from analysis.report_json import clean
 from analysis.sections import cost, curves, ledger, ranks, search
 from analysis.sections.design import design, versions
@@ -46,7 +47,7 @@ def assemble_report(
     conditions = ordered(results.conditions, plan.conditions)
     reported = reported_metrics(results, plan)
     metrics, undirected = compared_metrics(reported, plan, results.source)
-    looks = [look for look in provenance.get("looks") or [] if not _planned(look, plan)]
+    looks = _looks(provenance, plan, units_ended(results, runs, plan.replicates))
     rules = Rules(
         alpha=plan.alpha / plan.looks_planned,
         margin=plan.margin,
@@ -55,7 +56,7 @@ def assemble_report(
         scope=plan.scope or ("method" if results.unit == "replicate" else "configuration"),
         correction=plan.correction,
         looks=plan.looks,
-        unplanned_looks=plan.declared and len(looks) > plan.looks_planned - 1,
+        unplanned_looks=plan.declared and _unplanned(looks, plan),
         exploratory=bool(plan.overridden),
     )
     scores = Scores(results, plan.seeds)
@@ -96,7 +97,8 @@ def assemble_report(
         "provenance": provenance,
         "versions": versions(),
     }
-    report["warnings"] = warnings_of(report, plan, [*results.notes, *notes, *undirected])
+    noted = [*results.notes, *notes, *undirected]
+    report["warnings"] = warnings_of(report, plan, noted, results.replicates)
     return clean(report)
 
 
@@ -132,8 +134,27 @@ def _runs(runs: pd.DataFrame | None) -> list[dict]:
     return runs.loc[runs["phase"] == "confirm", columns].replace("", None).to_dict("records")
 
 
-def _planned(look: Any, plan: Plan) -> bool:
-    """Whether a logged look is the final one, or at a number of units that was planned."""
-    if not isinstance(look, dict):
-        return False
-    return bool(look.get("final")) or look.get("units") in plan.looks
+def _looks(provenance: Mapping[str, Any], plan: Plan, units: int) -> list[dict[str, Any]]:
+    """Looks before the planned units, those aside that `confirm.looks` plans.
+
+    A table with fewer units than were planned is one itself: nobody knows that there will be more.
+    """
+    logged = provenance.get("looks") or []
+    looks = [look if isinstance(look, dict) else {"why": str(look)} for look in logged]
+    looks = [{"why": f"after {look.get('units')} units"} | look for look in looks]
+    known = {look.get("units") for look in looks}
+    if plan.planned_n and units < plan.planned_n and units not in known:
+        looks.append({"units": units, "why": f"{units} of {plan.planned_n} units are there"})
+    return [look for look in looks if look.get("unplanned") or not _covered(look, plan)]
+
+
+def _covered(look: Mapping[str, Any], plan: Plan) -> bool:
+    """Whether `confirm.looks` plans it; beyond the last one the e-process allows any."""
+    units = look.get("units")
+    beyond = bool(plan.looks) and isinstance(units, int) and units > plan.looks[-1]
+    return bool(look.get("final")) or units in plan.looks or beyond
+
+
+def _unplanned(looks: list[dict[str, Any]], plan: Plan) -> bool:
+    """Whether there are more looks than `looks` allows beside the last, or one that none allows."""
+    return len(looks) > plan.looks_planned - 1 or any(look.get("unplanned") for look in looks)

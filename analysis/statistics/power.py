@@ -11,6 +11,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
 from statsmodels.stats.power import TTestPower
@@ -119,11 +120,14 @@ def best_split(
     budget: float,
     *,
     needed: int = 6,
+    m: int = 1,
+    alpha: float = 0.05,
 ) -> Split | None:
-    """The replicates and seeds that measure a method's difference best for a budget.
+    """The replicates and seeds that show the smallest difference of methods for a budget.
 
     n = √(c_search·σ²_seed / (c_confirm·σ²_search)) seeds per replicate minimise the variance
-    (σ²_search + σ²_seed/n)/R at equal cost; but first come the replicates that the family needs.
+    (σ²_search + σ²_seed/n)/R at equal cost. Few replicates also cost the t test power, so every
+    number of them that the family allows is compared by the difference that it shows.
 
     Args:
         c_search, c_confirm: cost of one replicate's search, and of one confirmation seed, of all
@@ -131,26 +135,22 @@ def best_split(
         sd_search, sd_seed: of the paired differences.
         budget: in the same unit as the costs.
         needed: replicates that the family needs (`seeds_needed_for_family`).
+        m, alpha: comparisons of the family, and its level.
 
     Returns:
         None where the budget does not pay for `needed` replicates of one seed.
     """
-    most = int(budget // (c_search + c_confirm))
-    if most < needed:
+    replicates = np.arange(needed, int(budget // (c_search + c_confirm)) + 1)
+    if not len(replicates):
         return None
-    largest = max(1, int((budget / needed - c_search) // c_confirm))
-    if sd_search > 0:
-        best = math.sqrt(c_search * sd_seed**2 / (c_confirm * sd_search**2))
-        wanted = {max(1, math.floor(best)), max(1, math.ceil(best))}
-    else:
-        wanted = {largest}
-    found = []
-    for seeds in {min(n, largest) for n in wanted}:
-        price = c_search + seeds * c_confirm
-        replicates = int(budget // price)
-        se = math.sqrt((sd_search**2 + sd_seed**2 / seeds) / replicates)
-        found.append(Split(replicates, seeds, replicates * price, se))
-    return min(found, key=lambda split: (split.se, split.cost))
+    seeds = np.floor((budget / replicates - c_search) / c_confirm + 1e-9)
+    se = np.sqrt((sd_search**2 + sd_seed**2 / seeds) / replicates)
+    # The t test's: its noncentral distribution would change the order by nothing that matters.
+    t = stats.t(np.maximum(replicates - 1, 1))
+    shown = (t.ppf(1 - alpha / (2 * max(m, 1))) + t.ppf(POWER)) * se
+    best = int(np.argmin(shown))
+    chosen, n = int(replicates[best]), int(seeds[best])
+    return Split(chosen, n, chosen * (c_search + n * c_confirm), float(se[best]))
 
 
 def _power(d_z: float, n: int, level: float) -> float:

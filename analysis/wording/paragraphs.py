@@ -33,7 +33,10 @@ def beside(report: Mapping[str, Any], claim: str) -> list[str]:
     c = next(c for c in report["comparisons"] if c["claim"] == claim)
     if c["verdict"] == "invalid":
         return []
-    parts = [*_simultaneous(c), *_spread(c), *_ties(report, c), *_images(report, c), *_look(c)]
+    parts = [
+        *_simultaneous(c), *_spread(c), *_ties(report, c), *_images(report, c),
+        *_look(c, report["design"]),
+    ]  # fmt: skip
     return [part[0].upper() + part[1:] if i == 0 else part for i, part in enumerate(parts)]
 
 
@@ -83,9 +86,18 @@ def _images(report: Mapping[str, Any], c: Mapping[str, Any]) -> Iterator[str]:
         yield f"standard error of a score on {worst['images']:,} test images {size}"
 
 
-def _look(c: Mapping[str, Any]) -> Iterator[str]:
-    if c["decided_at"]:
-        yield f"decided at the look after {c['decided_at']} {c['unit_of_analysis']}s"
+def _look(c: Mapping[str, Any], design: Mapping[str, Any]) -> Iterator[str]:
+    """When a claim was decided; the planned looks spend all of α."""
+    if not c["decided_at"]:
+        return
+    units = f"{c['decided_at']} {c['unit_of_analysis']}s"
+    if c["decided_at"] <= design["looks_at"][-1]:
+        yield f"decided at the look after {units}"
+    else:
+        yield (
+            f"decided after {units}, beyond the last planned look, by the e-process: plan and"
+            f" growth together err in up to {2 * design['alpha']:g} of all studies"
+        )
 
 
 def _answers(report: Mapping[str, Any]) -> Iterator[Paragraph]:

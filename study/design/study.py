@@ -267,9 +267,8 @@ class Study(_Model):
 
     @property
     def about(self) -> Literal["method", "configuration"]:
-        """What claims are about: methods where several searches were made, else configurations."""
-        several = self.search is not None and self.search.replicates > 1
-        return self.scope or ("method" if several else "configuration")
+        """What claims are about: methods where they are tuned, else configurations."""
+        return self.scope or ("configuration" if self.search is None else "method")
 
     @property
     def number(self) -> int | None:
@@ -298,9 +297,6 @@ class Study(_Model):
         small = 2**31  # seeds that every library takes
         trained = derive(search.seed, "training", number) % small
         changes: dict[str, Any] = {
-            "search": search.model_copy(
-                update={"seed": trained if "training" in vary else search.seed}
-            ),
             "confirm": self.confirm.model_copy(
                 update={
                     "seeds": [
@@ -310,14 +306,23 @@ class Study(_Model):
                 }
             ),
         }
+        if "training" in vary:
+            drawn: dict[str, Any] = {"seed": trained}
+            if search.rechecks:
+                again = [
+                    derive(search.seed, "recheck", number, seed) % small
+                    for seed in search.rechecks.seeds
+                ]
+                drawn["rechecks"] = search.rechecks.model_copy(update={"seeds": again})
+            changes["search"] = search.model_copy(update=drawn)
         if "split" in vary:
             split = derive(search.seed, "split", number) % small
             changes["trial"] = self.trial | {SPLIT: split}
         found = self.model_copy(update=changes)
         found._workload, found._arms, found._number = self._workload, None, number
         found.__dict__.pop("replicates", None)
-        drawn = derive(search.seed, "replicate", number) % small
-        found._sampler_seed = drawn if "sampler" in vary else search.seed
+        sampled = derive(search.seed, "replicate", number) % small
+        found._sampler_seed = sampled if "sampler" in vary else search.seed
         return found
 
     @property
@@ -383,7 +388,7 @@ class Study(_Model):
         data = self.model_dump(mode="json", exclude_none=True)
         if self.search is None or self.search.replicates == 1:
             data["confirm"]["seeds"] = self.confirm.seed_list
-        else:
+        if self.search is not None:
             data["scope"] = self.about
         for metric in data["metrics"].values():
             if not metric["unit"]:

@@ -6,8 +6,8 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "dry_run": ["plan_lines"],
+        "dry_run": ["plan_lines", "start_lines"],
         "identical": ["identical_lines"],
-        "power": ["gate", "pilot_of"],
+        "power": ["Pilot", "gate", "pilot_of"],
     },
 )

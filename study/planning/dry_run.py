@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from analysis.inputs import parse_metric, selected_on
+from analysis.statistics.looks import expected_units
+from analysis.statistics.power import minimum_detectable_effect
 from analysis.wording import selection_note
 from study.design import EarlyStopping, Parameter, Study, arms_of, epochs_on_test, timed
-from study.planning.duration import time_lines
+from study.planning.budget import cost_line
+from study.planning.duration import time_line
 from study.planning.identical import identical_lines
-from study.planning.power import Spread, power_lines
+from study.planning.power import Pilot, power_lines
 from study.tracking import duration
 
+# Looks are simulated with so many studies: it takes a second up to 16 units, and doubles beyond.
+_STUDIES, _MOST_SIMULATED = 100, 16
 
-def plan_lines(
-    study: Study, *, slots: int, pilot: Mapping[str, Spread] | None = None
-) -> Iterator[str]:
-    """The plan in plain lines: arms, budget, claims and what the seeds can show, time.
+
+def plan_lines(study: Study, *, slots: int, pilot: Pilot | None = None) -> Iterator[str]:
+    """The plan in plain lines: arms, budget, claims and what the seeds can show, cost and time.
 
     Args:
         study: checked.
         slots: trainings at a time.
-        pilot: the spread of the claims' differences in an earlier study.
+        pilot: an earlier study.
     """
+    pilot = pilot or Pilot()
     yield f"study {study.name}: {study.question}" if study.question else f"study {study.name}"
     for line in identical_lines(study):
         yield f"note: {line}"
@@ -31,9 +36,49 @@ def plan_lines(
     yield _confirmation_line(study)
     for name, settings in study.conditions.items():
         yield f"  {name}: {_settings(settings) or 'as in trial'}"
-    yield from power_lines(study, pilot or {})
+    yield from power_lines(study, pilot)
+    yield from _looks_lines(study)
     yield from _split_lines(study)
-    yield from time_lines(study, slots)
+    yield cost_line(study)
+    yield time_line(study, slots, pilot.trial_s, pilot.run_s, measure=True)
+
+
+def start_lines(study: Study, *, slots: int | None, pilot: Pilot) -> Iterator[str]:
+    """What a study tells before it spends anything: what it can show, what it costs.
+
+    Nothing is timed: that would bring PyTorch into the driver.
+
+    Args:
+        study: checked.
+        slots: trainings at a time; None where only a cluster knows.
+        pilot: an earlier study.
+    """
+    yield from power_lines(study, pilot)
+    yield cost_line(study)
+    yield time_line(study, slots, pilot.trial_s, pilot.run_s, measure=False)
+
+
+def _looks_lines(study: Study) -> Iterator[str]:
+    """What looks save, and what is possible beyond the last one."""
+    looks, claims = study.confirm.looks, len(study.claims)
+    if not looks or not claims:
+        return
+    listed = ", ".join(map(str, looks))
+    text = f"looks: after {listed} replicates; the study ends where all claims are decided"
+    effect = minimum_detectable_effect(looks[-1], claims, study.alpha)
+    if effect is not None and looks[-1] <= _MOST_SIMULATED:
+        found = expected_units(
+            effect, tuple(looks), claims=claims, alpha=study.alpha, studies=_STUDIES
+        )
+        text += (
+            f", after {found['units']:.0f} on average if each difference is one that {looks[-1]} "
+            "show with 80 % power"
+        )
+    yield text
+    yield (
+        "  beyond the last one a study that is grown by --resume tests by the e-process; plan and "
+        f"growth together err in up to {2 * study.alpha:g} of all studies"
+    )
 
 
 def _confirmation_line(study: Study) -> str:

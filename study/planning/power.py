@@ -1,26 +1,29 @@
-"""What the planned units can show: power by claim from a pilot's spread, and better designs."""
+"""What the planned units can show, claim by claim, from the spread in an earlier study."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import math
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 
 from analysis.statistics.power import (
-    best_split,
     minimum_detectable_effect,
     sd_upper_limit,
     seeds_for,
     seeds_needed_for_family,
     smallest_p,
 )
-from study.design import Study, arms_of
-from study.planning.duration import share_trained
+from study.design import Study
+from study.planning.budget import better_splits, nearest
 from study.storage import Folder, fetch_report, is_address
+
+_SEARCHED = ("search", "recheck")
 
 
 @dataclass(frozen=True)
@@ -30,18 +33,41 @@ class Spread:
     Attributes:
         total: standard deviation of the units' differences.
         units: how many there were; 0 where the study file states the spread.
-        search, seed: its parts between searches and between seeds, where they could be told apart.
+        search: its part between searches, where that could be told from the seeds'.
+        seeds: of each unit.
+        unit: what the units were: `replicate` or `seed`; "" where the study file states the spread.
     """
 
     total: float
     units: int = 0
     search: float | None = None
-    seed: float | None = None
+    seeds: int = 1
+    unit: str = ""
 
     @property
-    def upper(self) -> float:
-        """The upper 80 % limit of the true one: that of a small pilot is too low half the time."""
-        return sd_upper_limit(self.total, self.units) if self.units else self.total
+    def seed(self) -> float:
+        """The part between seeds: what that between searches leaves of the total."""
+        return math.sqrt(max(0.0, self.total**2 - (self.search or 0.0) ** 2) * self.seeds)
+
+    @property
+    def limit(self) -> float:
+        """The factor to the upper 80 % limit of the true sd: a pilot's is too low half the time."""
+        return sd_upper_limit(1.0, self.units) if self.units else 1.0
+
+    def of(self, seeds: int) -> float:
+        """The sd of differences of units with so many seeds each."""
+        if self.search is None:
+            return self.total
+        return math.sqrt(self.search**2 + self.seed**2 / seeds)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What an earlier study has measured: spreads by claim, mean seconds of a trial and a run."""
+
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
+    trial_s: float | None = None
+    run_s: float | None = None
 
 
 def gate(study: Study) -> str:
@@ -54,58 +80,63 @@ def gate(study: Study) -> str:
     needed = seeds_needed_for_family(m, study.alpha)
     if not m:
         return ""
-    if study.about == "method" and study.search and study.search.replicates == 1:
+    if study.about == "method" and len(study.replicates) == 1:
         return (
-            "scope is method, but each arm is searched once: no claim can be decided, as another "
-            f"search may find other settings\n  try: {_as_replicates(study, needed)}, or --set "
-            "scope=configuration"
+            "the claims are about methods, but each arm is searched once: none can be decided, as "
+            "another search may find other settings\n"
+            f"  try: {nearest(study, needed)}; or --set scope=configuration, for claims about the "
+            "settings that one search finds"
         )
-    if n >= needed:
-        return ""
-    unit, remedy = "seeds", f"--set confirm.seeds={needed}"
-    if len(study.replicates) > 1:
-        unit, remedy = "replicates", _as_replicates(study, needed)
-    claims = "one claim needs" if m == 1 else f"{m} claims need"
-    return f"{claims} at least {needed} {unit}; with {n} none can be decided\n  try: {remedy}"
+    if n < needed:
+        claims = "one claim needs" if m == 1 else f"{m} claims need"
+        return (
+            f"{claims} at least {needed} {_unit(study)}s; with {n} none can be decided\n"
+            f"  try: {nearest(study, needed)}"
+        )
+    looks = study.confirm.looks
+    if looks and looks[-1] < n:
+        return (
+            f"confirm.looks ends at {looks[-1]}, but there are {n} replicates: the looks spend all "
+            f"of alpha, so that claims which the last {n - looks[-1]} replicates decide may err in "
+            "up to twice as many studies\n"
+            f"  try: --set confirm.looks=[{','.join(map(str, [*looks, n]))}]"
+        )
+    return ""
 
 
-def _as_replicates(study: Study, needed: int) -> str:
-    """As many replicates as are needed, each with fewer trials or seeds, at about the same cost."""
-    assert study.search is not None
-    total = study.search.replicates * study.search.trials_per_arm
-    trials = max(1, total // needed)
-    seeds = max(1, study.search.replicates * study.confirm.count // needed)
-    return (
-        f"--set search.replicates={needed} --set search.trials_per_arm={trials} --set "
-        f"confirm.seeds={seeds}, at about the same cost"
-    )
-
-
-def power_lines(study: Study, pilot: Mapping[str, Spread]) -> Iterator[str]:
+def power_lines(study: Study, pilot: Pilot) -> Iterator[str]:
     """What each claim's units can show, and what the margin would take.
 
     Args:
         study: checked.
-        pilot: the spread in an earlier study, by claim.
+        pilot: the earlier study.
     """
     n, m = _units(study), len(study.claims)
     if not m:
         yield "claims: none declared; whatever the report compares is exploratory"
         return
-    unit = "replicates" if len(study.replicates) > 1 else "seeds"
+    unit, needed = _unit(study), seeds_needed_for_family(m, study.alpha)
     yield (
-        f"claims: {m}, about the {study.about}, α = {study.alpha:g} for all together; smallest p "
-        f"that {n} {unit} can reach: {smallest_p(n):.2g}"
+        f"claims: {m}, about the {study.about}, α = {study.alpha:g} for all together; {needed} "
+        f"{unit}s are needed, {n} are planned, whose smallest p is {smallest_p(n):.2g}"
     )
     effect = minimum_detectable_effect(n, m, study.alpha)
     if effect is None:
         return
-    for claim in study.claims:
-        stated = Spread(study.pilot_sd) if study.pilot_sd else None
-        spread = pilot.get(str(claim["id"]), stated)
-        yield f"  {claim['id']}: {_detectable(study, effect, spread, m, unit)}"
-        if spread and spread.search is not None and spread.seed is not None:
-            yield from _better_split(study, spread)
+    stated = Spread(study.pilot_sd) if study.pilot_sd else None
+    spreads = {str(c["id"]): pilot.spreads.get(str(c["id"]), stated) for c in study.claims}
+    told: dict[str, list[str]] = {}
+    for claim, spread in spreads.items():
+        told.setdefault(_detectable(study, effect, spread), []).append(claim)
+    for text, claims in told.items():
+        yield f"  {', '.join(claims)}: {text}"
+    known = [spread for spread in spreads.values() if spread]
+    if len(study.replicates) > 1 and any(spread.unit == "seed" for spread in known):
+        yield (
+            "  note: the earlier study searched once: the luck of a search is not in its sd, and "
+            "differences must be larger than that"
+        )
+    yield from _proposals(study, known)
 
 
 def _units(study: Study) -> int:
@@ -113,53 +144,55 @@ def _units(study: Study) -> int:
     return len(parts) if len(parts) > 1 else study.confirm.count
 
 
-def _detectable(study: Study, effect: float, spread: Spread | None, m: int, unit: str) -> str:
+def _unit(study: Study) -> str:
+    return "replicate" if len(study.replicates) > 1 else "seed"
+
+
+def _detectable(study: Study, effect: float, spread: Spread | None) -> str:
     """What a claim's units can show with 80 % power, and what the margin would take."""
     if spread is None:
         return (
             f"can show {effect:.2f} standard deviations of the paired differences with 80 % power "
             "(pilot_sd, or --pilot STUDY, puts it into the metric's unit)"
         )
-    if not math.isfinite(spread.upper):
+    if not math.isfinite(spread.limit):
         return "the pilot has too few units to tell the spread"
-    sd = spread.upper
+    planned = spread.of(study.confirm.count)
+    sd = spread.limit * planned
     limit = f", its upper limit {sd:.4f}" if spread.units else ""
     text = (
-        f"can show a difference of {effect * sd:.4f} with 80 % power (pilot sd {spread.total:.4f}"
+        f"can show a difference of {effect * sd:.4f} with 80 % power (pilot sd {planned:.4f}"
         f"{limit})"
     )
     if study.margin is None:
         return text
-    wanted = seeds_for(study.margin / sd, m, study.alpha)
-    takes = f"{wanted} {unit}" if wanted else f"more {unit} than can be had"
+    wanted = seeds_for(study.margin / sd, len(study.claims), study.alpha)
+    takes = f"{wanted} {_unit(study)}s" if wanted else f"more {_unit(study)}s than can be had"
     return f"{text}; one of {study.margin:g}, the margin, would take {takes}"
 
 
-def _better_split(study: Study, spread: Spread) -> Iterator[str]:
-    """Another number of replicates and seeds that measures better at the same cost, if any does."""
-    search = study.search
-    if search is None or len(study.replicates) == 1:
+def _proposals(study: Study, spreads: list[Spread]) -> Iterator[str]:
+    """Better splits of the same cost, for the claim whose differences are spread widest."""
+    divided = [spread for spread in spreads if spread.search is not None]
+    if study.search is None or len(study.replicates) == 1:
         return
-    arms = arms_of(study)
-    longest = max((a.length(study.tuned_under) or (1, 1))[1] for a in arms.values())
-    trials = search.trials_per_arm * share_trained(search.pruned, longest)
-    c_search, c_confirm = len(arms) * trials, float(len(arms) * len(study.conditions))
-    now, seeds = len(study.replicates), study.confirm.count
-    found = best_split(
-        c_search,
-        c_confirm,
-        spread.search,
-        spread.seed,
-        now * (c_search + seeds * c_confirm),
-        needed=seeds_needed_for_family(len(study.claims), study.alpha),
-    )
-    error = math.sqrt((spread.search**2 + spread.seed**2 / seeds) / now)
-    if found and found.se < 0.95 * error:
+    if not divided:
+        if spreads:
+            yield (
+                "  the best split between replicates and seeds: not known; a pilot with two seeds "
+                "per replicate tells the luck of the search from that of the seed"
+            )
+        return
+    widest = max(divided, key=lambda spread: spread.of(study.confirm.count))
+    better = list(better_splits(study, widest.search, widest.seed))
+    for options, design, shown in better:
+        fewer = design.trials < study.search.trials_per_arm
         yield (
-            f"    at the same cost {found.replicates} replicates of {found.seeds} "
-            f"seed{'s' * (found.seeds > 1)} would have a standard error of {found.se:.4f} instead "
-            f"of {error:.4f}"
+            f"  a better split of the same cost: {options} can show {widest.limit * shown:.4f}"
+            + ", as far as fewer trials leave the spread as it is" * fewer
         )
+    if not better:
+        yield "  the cost is split well: no other split between replicates and seeds shows 5 % less"
 
 
 def pilot_sds(report: Path) -> dict[str, Spread]:
@@ -176,13 +209,17 @@ def pilot_sds(report: Path) -> dict[str, Spread]:
         if comparison.get("claim") and dz and mean:
             units = comparison.get("n_units") or comparison.get("n_pairs") or 0
             found[str(comparison["claim"])] = Spread(
-                abs(mean / dz), units, comparison.get("sd_search"), comparison.get("sd_seed")
+                abs(mean / dz),
+                units,
+                comparison.get("sd_search"),
+                max(1, len(comparison.get("seeds") or ()) // max(1, units)),
+                comparison.get("unit_of_analysis", "seed"),
             )
     return found
 
 
-def pilot_of(storage: str, named: str | None, own: str) -> dict[str, Spread]:
-    """The spread in an earlier study: the one that is named, or one of the same name.
+def pilot_of(storage: str, named: str | None, own: str) -> Pilot:
+    """What an earlier study has measured: the one that is named, or one of the same name.
 
     Raises:
         StudyError: the named one does not exist.
@@ -196,4 +233,18 @@ def pilot_of(storage: str, named: str | None, own: str) -> dict[str, Spread]:
         folder = Folder(path)
         if named:
             folder.load()
-        return pilot_sds(folder.report / "report.json")
+        spreads = pilot_sds(folder.report / "report.json")
+        return Pilot(spreads, *_mean_seconds(folder.runs_csv))
+
+
+def _mean_seconds(runs: Path) -> tuple[float | None, float | None]:
+    """Of a trial, and of a run of the confirmation, in an earlier table of runs."""
+    spent: dict[bool, list[float]] = {True: [], False: []}
+    if not runs.exists():
+        return None, None
+    with contextlib.suppress(ValueError, KeyError, TypeError, csv.Error), runs.open() as table:
+        for row in csv.DictReader(table):
+            if row["status"] in ("finished", "stopped", "diverged"):
+                spent[row["phase"] in _SEARCHED].append(float(row["seconds"]))
+    trial, run = (fmean(found) if found else None for found in (spent[True], spent[False]))
+    return trial, run

@@ -1,7 +1,15 @@
 """Records: jobs, their endings, and the rows of the tables that are made of them."""
 
 from study.records.files import digest, write_table, write_whole
-from study.records.job import Job, Record, job_from, key_start, record_from, work
+from study.records.job import (
+    Job,
+    Record,
+    confirmation_key,
+    job_from,
+    key_start,
+    record_from,
+    work,
+)
 from study.records.ledger import Ending, Ledger
 from study.records.rows import RESULT_COLUMNS, RUN_COLUMNS, result_rows, run_row
 
@@ -12,6 +20,7 @@ __all__ = [
     "Job",
     "Ledger",
     "Record",
+    "confirmation_key",
     "digest",
     "job_from",
     "key_start",

@@ -62,7 +62,7 @@ class Job:
             return f"{start}{self.number:04d}"
         if self.phase == "recheck":
             return f"{start}{self.number:04d}/{self.seed:04d}"
-        return f"{start}{self.condition}/{self.seed:04d}"
+        return confirmation_key(self.arm, self.condition, self.seed, self.replicate)
 
     @property
     def checkpoint(self) -> str:
@@ -88,6 +88,11 @@ def key_start(phase: str, arm: str, replicate: int | None) -> str:
     """What the keys of an arm's jobs in a phase begin with."""
     number = "" if replicate is None else f"{replicate:03d}/"
     return f"{phase}/{number}{arm}/"
+
+
+def confirmation_key(arm: str, condition: str, seed: int, replicate: int | None) -> str:
+    """The key of a run of the confirmation."""
+    return f"{key_start('confirm', arm, replicate)}{condition}/{seed:04d}"
 
 
 @dataclass(frozen=True)

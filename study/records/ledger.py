@@ -7,8 +7,8 @@ storage; they can be deleted and are written again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from study.records.files import write_whole
@@ -17,12 +17,13 @@ from study.records.job import Job, Outcome, Record, job_from, record_from
 
 @dataclass(frozen=True)
 class Ending:
-    """A job that ended: its records, and how and why it ended."""
+    """A job that ended: its records, how and why it ended, and the `stamp` of its ledger."""
 
     job: Job
     outcome: Outcome
     records: tuple[Record, ...]
     failure: str = ""
+    stamp: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def epochs(self) -> int:
@@ -46,10 +47,15 @@ class Ending:
 
 
 class Ledger:
-    """The endings of a study, in `folder/runs/<phase>/<arm>/…json`."""
+    """The endings of a study, in `folder/runs/<phase>/<arm>/…json`.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder / "runs"
+    Args:
+        folder: of the study.
+        stamp: written into every ending: under which design it ran, say.
+    """
+
+    def __init__(self, folder: Path, stamp: Mapping[str, str] | None = None) -> None:
+        self._folder, self._stamp = folder / "runs", dict(stamp or {})
 
     def write(self, ending: Ending) -> None:
         """Keep an ending; whole or not at all."""
@@ -57,6 +63,7 @@ class Ledger:
             "job": ending.job.plain(),
             "outcome": ending.outcome,
             "failure": ending.failure,
+            "stamp": self._stamp,
             "records": [record.plain() for record in ending.records],
         }
         write_whole(self._file(ending.job.key), json.dumps(data))
@@ -69,9 +76,14 @@ class Ledger:
         try:
             data = json.loads(self._file(key).read_text())
             records = tuple(record_from(record) for record in data["records"])
-            return Ending(job_from(data["job"]), data["outcome"], records, data["failure"])
+            stamp = data.get("stamp", {})
+            return Ending(job_from(data["job"]), data["outcome"], records, data["failure"], stamp)
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
+
+    def holds(self, key: str) -> bool:
+        """Whether the job has ended, by its file's name."""
+        return self._file(key).exists()
 
     def all(self, phase: str, replicate: int | None = None) -> Iterator[Ending]:
         """The endings of a phase, by key; only those of one replicate, if given."""

@@ -8,7 +8,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "overview": ["overview_of", "studies_in"],
         "provenance": ["hardware", "provenance_of", "versions"],
-        "study_report": ["note_look", "report_on"],
+        "looks": ["Seen", "ended_units", "note_look", "seen_elsewhere"],
+        "study_report": ["report_on"],
         "summary": ["close_study"],
         "tables": ["write_tables"],
         "verify": ["verify_study"],

@@ -67,7 +67,7 @@ def overview_of(path: Path) -> Overview:
     folder = Folder(path)
     if not folder.study_yaml.exists():
         folder.load()  # says what is there instead
-    sessions = [entry for entry in folder.session_log() if "command" in entry]
+    sessions = [entry for entry in folder.log.entries() if "command" in entry]
     last = sessions[-1] if sessions else {}
     command = str(last.get("command", ""))
     try:

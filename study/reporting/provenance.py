@@ -11,9 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from study.environment import gpu_names
+from study.reporting.looks import looks_at
 from study.storage import Folder
 
 PACKAGES = ("torch", "torchvision", "ray", "optuna", "mlflow", "numpy", "scipy", "statsmodels")
+
+
+LIVE = (
+    "those of the confirmation could be watched while it ran (MLflow, runs/); that alone changes"
+    " nothing, as the number of units was fixed before. To end early, to grow or to begin again"
+    " under another design is listed among the looks"
+)
 
 
 def versions() -> dict[str, str]:
@@ -48,17 +56,11 @@ def _processor() -> str:
 
 
 def provenance_of(folder: Folder) -> dict[str, Any]:
-    sessions = [entry for entry in folder.session_log() if {"at", "command"} <= entry.keys()]
-    planned = set(folder.load().all_seeds)
-    # A look counts against the verdicts if the plan has grown since: at the planned number of
-    # seeds, reading the report any number of times changes nothing.
-    looks = {
-        tuple(entry["seeds"]): (entry["at"], entry.get("units", len(entry["seeds"])))
-        for entry in folder.session_log()
-        if entry.get("look") and set(entry["seeds"]) != planned
-    }
+    """What the report says about where its numbers come from."""
+    log = folder.log.entries()
+    sessions = [entry for entry in log if {"at", "command"} <= entry.keys()]
     last = sessions[-1] if sessions else {}
-    places = [entry["mlflow"] for entry in folder.session_log() if "mlflow" in entry]
+    places = [entry["mlflow"] for entry in log if "mlflow" in entry]
     changed = sorted({json.dumps(entry.get("versions", {}), sort_keys=True) for entry in sessions})
     note = {"note": "sessions ran with different versions of packages"} if len(changed) > 1 else {}
     return note | {
@@ -68,10 +70,9 @@ def provenance_of(folder: Folder) -> dict[str, Any]:
         "hash": folder.hash(),
         "study id": folder.identity(),
         "test split": _test_reads(folder),
+        "scores before the end": LIVE,
         "mlflow": places[-1] if places else {},
-        "looks": [
-            {"at": at, "seeds": len(seeds), "units": units} for seeds, (at, units) in looks.items()
-        ],
+        "looks": looks_at(folder),
     }
 
 

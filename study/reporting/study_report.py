@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from analysis.report import write_report
 from study.errors import StudyError
 from study.records import Ledger
 from study.reporting.importance import importances
+from study.reporting.looks import note_look
 from study.reporting.provenance import provenance_of
 from study.storage import Folder
 
@@ -27,7 +27,7 @@ def report_on(folder: Folder, *, out: Path | None = None) -> dict[str, Any]:
     """
     study = folder.load()
     try:
-        if not note_look(folder):
+        if not note_look(folder, by="the report"):
             raise StudyError(
                 f"the study `{study.name}` has no results yet: its confirmation has not begun\n"
                 "  try: the study.run command that started it, with --resume"
@@ -46,33 +46,4 @@ def report_on(folder: Folder, *, out: Path | None = None) -> dict[str, Any]:
         raise StudyError(
             f"{error.filename or out}: the report cannot be written: {error.strerror}\n"
             "  try: --out with a folder that you may write to"
-        ) from None
-
-
-def note_look(folder: Folder) -> int:
-    """Log that somebody looks at the results there are; how many units they have.
-
-    A unit is a replicate, or a seed where there are no replicates.
-
-    Raises:
-        StudyError: the results are damaged, or the log cannot be written.
-    """
-    seeds, replicates = _units(folder.results_csv)
-    if seeds:
-        folder.note_session(look=True, seeds=seeds, units=len(replicates) or len(seeds))
-    return len(seeds)
-
-
-def _units(results: Path) -> tuple[list[int], set[str]]:
-    """The seeds and the replicates of which there is any result."""
-    if not results.exists():
-        return [], set()
-    try:
-        with results.open(newline="") as table:
-            rows = [(int(row["seed"]), row.get("replicate") or "") for row in csv.DictReader(table)]
-        return sorted({seed for seed, _ in rows}), {name for _, name in rows if name}
-    except (ValueError, KeyError, TypeError, csv.Error):
-        raise StudyError(
-            f"{results} is damaged: it is not what study.run wrote\n"
-            "  try: the study.run command with --resume, which writes it again from the runs"
         ) from None

@@ -22,6 +22,7 @@ from study.errors import StudyError, first_line
 from study.phases import REJECTED, judged, optuna_name, same_training
 from study.records import RESULT_COLUMNS, RUN_COLUMNS, Ending, Ledger, key_start, result_rows
 from study.reporting.importance import importances
+from study.reporting.looks import breaks
 from study.reporting.tables import (
     PARETO,
     Frozen,
@@ -36,9 +37,9 @@ from study.storage import Folder
 def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
     """Compute everything again from the files of the single runs, and say what differs.
 
-    Checks the design's and the winners' hashes, the records of the trials against Optuna's storage
-    (`search.db`), every row of `runs.csv`, `results.csv` and, with several metrics, `pareto.csv`
-    against the records, and every number of `report.json`.
+    Checks the design's and the winners' hashes, the log of sessions and looks, the records of the
+    trials against Optuna's storage (`search.db`), every row of `runs.csv`, `results.csv` and, with
+    several metrics, `pareto.csv` against the records, and every number of `report.json`.
 
     Args:
         folder: of the study.
@@ -51,7 +52,7 @@ def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
     if not file.exists():
         raise StudyError(f"{folder.path} has no report yet\n  try: python -m study.report NAME")
     study = folder.load()
-    found = list(_hashes(folder))
+    found = breaks(folder)
     frozen = folder.frozen(study)
     if not any(winners for _, winners in frozen):
         raise StudyError(
@@ -89,11 +90,6 @@ def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
     except TableError as error:
         return [*found, f"report.json: cannot be computed again: {first_line(error)}"]
     return found + [f"report.json: {line}" for line in differences(report, again)]
-
-
-def _hashes(folder: Folder) -> Iterator[str]:
-    if folder.hash() != folder.computed_hash():
-        yield "study.yaml: the design differs from the one that its hash was taken of"
 
 
 def _other_configs(folder: Folder, study: Study, frozen: Frozen) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 from collections.abc import Iterator
 
@@ -39,7 +38,6 @@ def search_faults(study: Study, *, data: bool = True) -> list[Fault]:
         *_first_faults(search),
         *_metric_faults(study, search),
         *_replicate_faults(study, search),
-        *_look_faults(study, search),
     ]
     circle = list(_circle(search))
     if circle:
@@ -159,15 +157,15 @@ def _replicate_faults(study: Study, search: Search) -> Iterator[Fault]:
             "sampler, training",
             "vary: [sampler, training]",
         )
-    if search.replicates == 1:
-        return
-    if "sampler" not in search.vary and "training" not in search.vary:
+    elif search.replicates > 1 and not {"sampler", "training"} & {*search.vary}:
         yield Fault(
             ("search", "vary"),
             "search.vary leaves sampler and training the same: replicates would be repetitions",
             "sampler, training or both, and split",
             "vary: [sampler, training]",
         )
+    if search.replicates == 1:
+        return
     if not isinstance(study.confirm.seeds, int):
         yield Fault(
             ("confirm", "seeds"),
@@ -183,24 +181,6 @@ def _replicate_faults(study: Study, search: Search) -> Iterator[Fault]:
         if shared:
             message = f"search.rechecks.seeds contains {shared[0]}, a seed of the search"
             yield Fault(("search", "rechecks", "seeds"), message, "other seeds: that one is known")
-
-
-def _look_faults(study: Study, search: Search) -> Iterator[Fault]:
-    """Looks that are out of order, or that the replicates never reach."""
-    looks, path = study.confirm.looks, ("confirm", "looks")
-    if looks is None:
-        return
-    if any(later <= earlier for earlier, later in itertools.pairwise(looks)):
-        yield Fault(
-            path, f"confirm.looks is {looks}, which does not increase", "such as [8, 12, 16]"
-        )
-    elif search.replicates == 1 or looks[-1] > search.replicates:
-        yield Fault(
-            path,
-            f"confirm.looks ends at {looks[-1]}, but there are {search.replicates} replicates",
-            "numbers of replicates, the last of them what the search has",
-            f"search: {{replicates: {looks[-1]}}}",
-        )
 
 
 def _stopping_faults(study: Study, search: Search, *, data: bool) -> Iterator[Fault]:

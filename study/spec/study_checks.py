@@ -30,6 +30,7 @@ def study_faults(study: Study, *, data: bool) -> list[Fault]:
         return faults  # what follows would repeat them in other words
     faults += search_faults(study, data=data)
     faults += _scope_faults(study)
+    faults += _look_faults(study)
     faults += _seed_faults(study)
     faults += _gpu_faults(study)
     faults += [Fault(*fault) for fault in check_claims(study.declared())]
@@ -148,6 +149,36 @@ def _scope_faults(study: Study) -> Iterator[Fault]:
             "the configurations as they are written",
             "configuration; or a search with replicates",
             "scope: configuration",
+        )
+
+
+def _look_faults(study: Study) -> Iterator[Fault]:
+    """Looks that are out of order, or that the replicates never reach."""
+    looks, path = study.confirm.looks, ("confirm", "looks")
+    replicates = study.search.replicates if study.search else 0
+    if looks is None:
+        return
+    if any(later <= earlier for earlier, later in itertools.pairwise(looks)):
+        yield Fault(
+            path,
+            f"confirm.looks is {looks}, which does not increase",
+            "numbers of replicates that increase, such as [8, 12, 16]",
+            f"looks: {sorted(set(looks))}",
+        )
+    elif study.search is None:
+        yield Fault(
+            path,
+            "confirm.looks are numbers of replicates, but there is no search, hence no replicate",
+            "no looks; or a search with replicates",
+            "leave out `looks:`",
+        )
+    elif replicates == 1 or looks[-1] > replicates:
+        only = "replicate" if replicates == 1 else "replicates"
+        yield Fault(
+            path,
+            f"confirm.looks ends at {looks[-1]}, but the search has {replicates} {only}",
+            "numbers of replicates, the last of them what the search has",
+            f"search: {{replicates: {looks[-1]}}}",
         )
 
 

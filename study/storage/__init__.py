@@ -8,6 +8,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "folder": ["Folder", "state_of"],
         "object_store": ["is_address", "shown"],
-        "remote_study": ["RemoteStudy", "fetch_report"],
+        "remote_study": ["RemoteStudy", "fetch_others", "fetch_report"],
     },
 )

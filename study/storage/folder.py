@@ -6,7 +6,6 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import yaml
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
+from analysis.inputs.session_log import SessionLog
 from study.design import Study
 from study.errors import StudyError, dotted
 from study.records import digest, write_whole
@@ -29,7 +29,7 @@ class Folder:
         self.path = path.resolve()
         self.study_yaml = self.path / "study.yaml"
         self.winners_json = self.path / "winners.json"
-        self.sessions = self.path / "sessions.jsonl"
+        self.log = SessionLog(self.path)
         self.runs_csv = self.path / "runs.csv"
         self.results_csv = self.path / "results.csv"
         self.report = self.path / "report"
@@ -58,6 +58,7 @@ class Folder:
             StudyError: the folder holds another design, or one that was tampered with.
         """
         if not self.study_yaml.exists():
+            self._refuse_without_design(command)
             self._write(study, identity=uuid.uuid4().hex)
             return self.identity()
         if self.hash() != self.computed_hash():
@@ -107,6 +108,9 @@ class Folder:
                 "  try: --storage DIR if it was kept elsewhere"
             ) from None
         known = {k: v for k, v in self._declared().items() if k in Study.model_fields}
+        if known.get("search") and "replicates" not in known["search"]:
+            # Recorded before searches could be repeated: its claims were about what one found.
+            known.setdefault("scope", "configuration")
         try:
             return Study.model_validate(known)
         except ValidationError as error:
@@ -153,23 +157,6 @@ class Folder:
         data = {"hash": digest(kept), "winners": kept}
         write_whole(self.winners_json, json.dumps(data, indent=2))
 
-    def note_session(self, **facts: Any) -> None:
-        """Append to the log of sessions: what ran when, on what, and who looked."""
-        entry = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
-        with self.sessions.open("a") as log:
-            log.write(json.dumps(entry) + "\n")
-
-    def session_log(self) -> list[dict[str, Any]]:
-        """All entries of the log; a line torn by a crash is passed over."""
-        entries = []
-        lines = self.sessions.read_text().splitlines() if self.sessions.exists() else []
-        for line in lines:
-            try:
-                entries.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue
-        return [entry for entry in entries if isinstance(entry, dict)]
-
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other drivers out; the kernel lifts the lock when the process ends, however.
@@ -193,6 +180,17 @@ class Folder:
             ) from None
         with lock:
             yield
+
+    def _refuse_without_design(self, command: str) -> None:
+        """A study that has begun and lost its design would take any other for its own."""
+        begun = [entry["at"] for entry in self.log.entries() if "session" in entry]
+        if begun:
+            raise StudyError(
+                f"{self.study_yaml} is missing, but the study began on {begun[0]}: what was "
+                "declared then is not known\n"
+                f"  try: restore the file, or start a new study: {command} --name "
+                f"{self._free_name()}"
+            )
 
     def _declared(self) -> dict[str, Any]:
         try:

@@ -36,7 +36,11 @@ AT_ONCE = 8  # objects of one kind
 _HISTORY = "search.db"
 _CHECKPOINTS = "checkpoints/"
 # Not copied: Ray's own files, and what belongs to this machine.
-_LOCAL = ("ray/", "lock", "driver.json", "tokens.json", "search.db-", "fetching/")
+_LOCAL = (
+    "ray/", "lock", "driver.json", "tokens.json", "search.db-", "fetching/",
+    # Its hashes could run ahead of a copied log, which would then look as if lines were gone.
+    "sessions.lock", "sessions.sha256",
+)  # fmt: skip
 _FIRST = ("study.yaml", "sessions.jsonl", "packing.json")
 
 Signature = tuple[int, int]

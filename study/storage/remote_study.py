@@ -15,6 +15,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from analysis.inputs.session_log import SessionLog
 from study.environment import cache_root
 from study.errors import Paused, StudyError, listing
 from study.records import digest, write_whole
@@ -163,11 +164,35 @@ def fetch_report(address: str, folder: Path, *, needed: bool) -> None:
                 f"  allowed: the name of a study there: {known}\n"
                 "  try: --storage with another address or folder if it was kept elsewhere"
             )
-        for name in ("study.yaml", "report/report.json"):
+        for name in ("study.yaml", "runs.csv", "report/report.json"):
             content = store.read(name)
             if content is not None:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_bytes(content)
+
+
+def fetch_others(address: str, name: str, storage: Path) -> None:
+    """Design, log and the names of ended runs of all other studies at an address, into a folder.
+
+    Args:
+        address: `--storage`.
+        name: of the study that is not meant.
+        storage: gets a folder for each of them.
+
+    Raises:
+        StudyError: the store does not answer.
+    """
+    with _answering(Store(address, name)):
+        for other in Store(address, name).studies():
+            if other == name:
+                continue
+            store, folder = Store(address, other), storage / other
+            ended = store.below("runs/confirm/")
+            for run in ended:
+                (folder / run).parent.mkdir(parents=True, exist_ok=True)
+                (folder / run).touch()
+            for file in ("study.yaml", "sessions.jsonl") if ended else ():
+                (folder / file).write_bytes(store.read(file) or b"")
 
 
 def fetch(store: Store, folder: Path) -> None:
@@ -180,6 +205,7 @@ def fetch(store: Store, folder: Path) -> None:
     scratch = folder / "fetching"
     store.fetch(scratch)
     (scratch / SIGN).unlink(missing_ok=True)
+    SessionLog(scratch).adopt()
     # The design comes last: a folder that has it has all the rest.
     for entry in sorted(scratch.iterdir(), key=lambda entry: entry.name == "study.yaml"):
         entry.rename(folder / entry.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import threading
 import types
@@ -11,8 +12,10 @@ import pandas as pd
 import pytest
 import yaml
 from in_process import STUDY, without_ray, write_study
+from rich.console import Console
 
 import study
+from study import session
 from study.api import StudyResult
 
 
@@ -131,6 +134,29 @@ def test_profile_overrides_name_and_storage(home):
     assert folder == home / "kept" / "n"
     assert found.confirm.seed_list == [1, 2, 3]
     assert results(folder)["epoch"].max() == 2
+
+
+def test_what_a_study_can_decide_and_costs_is_printed_before_it_spends_anything(home, capsys):
+    file = write_study(home)
+    study.run_study(file, overrides=["confirm.seeds=4"])
+    first, remedy, *lines = capsys.readouterr().out.splitlines()
+    assert first == "WARNING: one claim needs at least 6 seeds; with 4 none can be decided"
+    assert remedy == "  try: --set confirm.seeds=6: 16 trainings instead of 12"
+    assert lines[0].startswith("claims: 1, about the configuration")
+    assert "W1: can show" in lines[1]
+    assert lines[2:4] == [
+        "cost: 4 trials and 8 confirmation runs",
+        "time: shown with the progress once trainings have ended; --dry-run estimates it before",
+    ]
+    study.run_study(file, overrides=["confirm.seeds=4"], resume=True)
+    assert "cost:" not in capsys.readouterr().out
+
+
+def test_a_design_that_cannot_decide_is_red_on_a_terminal(home):
+    screen = io.StringIO()
+    found = study.load_study(write_study(home), overrides=["confirm.seeds=4"])
+    session.carry_out(session.Request(found), Console(file=screen, force_terminal=True))
+    assert screen.getvalue().startswith("\x1b[1;31mWARNING: one claim needs")
 
 
 def test_a_study_that_exists_is_refused_unless_it_is_resumed(home):

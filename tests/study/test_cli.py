@@ -229,8 +229,9 @@ class TestExitCodes:
 
 class TestPassedOn:
     def test_a_table_of_results_with_options_of_the_analysis(self, here, capsys):
-        results = Path("studies/own/results.csv")
-        results.write_text(results.read_text().replace("/error", "/oddity"))
+        results = Path("table.csv")
+        own = Path("studies/own/results.csv").read_text()
+        results.write_text(own.replace("/error", "/oddity"))
         assert main(["analyse", str(results), "--out", "found"]) == 2
         assert "try: --better test/oddity=higher (or =lower)" in capsys.readouterr().err
         assert main(["analyse", str(results), "--better", "lower", "--out", "found"]) == 0

@@ -23,14 +23,26 @@ def test_a_pilots_upper_limit_covers_four_times_in_five():
 )
 def test_the_best_split_beats_every_other(ratio, costs):
     search, confirm = costs
-    found = best_split(search, confirm, ratio, 1.0, 200)
+
+    def shown(replicates: int, seeds: int) -> float:
+        sd = math.sqrt(ratio**2 + 1 / seeds)
+        return minimum_detectable_difference(replicates, sd, 4)
+
+    found = best_split(search, confirm, ratio, 1.0, 200, m=4)
     every = [
-        ((ratio**2 + 1 / n) / (200 // (search + n * confirm))) ** 0.5
-        for n in range(1, 60)
-        if 200 // (search + n * confirm) >= 6
+        shown(replicates, seeds)
+        for replicates in range(6, 101)
+        for seeds in range(1, 60)
+        if replicates * (search + seeds * confirm) <= 200
     ]
-    assert found.se == pytest.approx(min(every), rel=0.08)  # whole replicates leave a remainder
+    assert shown(found.replicates, found.seeds) <= 1.01 * min(every)
     assert found.cost <= 200
+
+
+def test_many_replicates_have_the_seeds_that_minimise_the_variance():
+    """n = √(c_search σ²_seed / (c_confirm σ²_search)), where the t distribution matters little."""
+    found = best_split(9, 1, 1.0, 2.0, 100_000)
+    assert found.seeds == 6
 
 
 def test_the_familys_replicates_come_first():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.inputs import read_plan
 from study.errors import SpecError
 from study.execution import execute_here
 from study.phases import ReplicatesSource
@@ -163,7 +164,14 @@ def test_without_replicates_nothing_of_this_shows(load, tmp_path):
     assert study.replicates == [study]
     assert study.number is None
     assert study.all_seeds == [1, 2, 3, 4]
-    assert study.about == "configuration"
+
+
+def test_claims_are_about_methods_where_something_is_tuned(load):
+    """As the report takes them: a plan that says otherwise would promise verdicts."""
+    for overrides in ([], ["search.replicates=1"], ["search=null", "confirm.seeds=8"]):
+        study = load(*overrides)
+        assert study.about == ("method" if study.search else "configuration")
+        assert read_plan(study.declared()).scope == study.about
 
 
 @pytest.mark.parametrize(
@@ -187,8 +195,11 @@ def test_a_split_that_the_workload_does_not_have_is_refused(load, tmp_path):
     load()
     (tmp_path / "surface.py").write_text(TRAIN.replace("split_seed: int = 0, ", "").replace(
         " {split_seed}", ""))  # fmt: skip
-    with pytest.raises(SpecError, match="surface:train has no setting `split_seed`"):
-        load_study(tmp_path / "r.yaml")
+    for vary in ("[sampler, split]", "[split]"):
+        with pytest.raises(SpecError) as told:
+            load_study(tmp_path / "r.yaml", overrides=[f"search.vary={vary}"])
+        assert "surface:train has no setting `split_seed`" in str(told.value)
+        assert len(told.value.faults) == 1
 
 
 @pytest.mark.parametrize(
@@ -233,7 +244,7 @@ def test_a_look_is_taken_again_on_resume_and_runs_nothing_more(load, tmp_path):
     [
         ("[2, 2, 3]", "does not increase"),
         ("[3, 2]", "does not increase"),
-        ("[1, 4]", "ends at 4, but there are 3 replicates"),
+        ("[1, 4]", "ends at 4, but the search has 3 replicates"),
         ("[]", "confirm.looks is"),
         ("[0, 3]", "confirm.looks.0 is 0"),
     ],
@@ -241,6 +252,21 @@ def test_a_look_is_taken_again_on_resume_and_runs_nothing_more(load, tmp_path):
 def test_looks_that_cannot_be_taken_are_refused(load, looks: str, said: str):
     with pytest.raises(SpecError, match=said):
         load(f"confirm.looks={looks}")
+
+
+def test_looks_need_replicates(load):
+    with pytest.raises(SpecError, match="there is no search, hence no replicate"):
+        load("search=null", "confirm.looks=[2,3]")
+    with pytest.raises(SpecError, match="the search has 1 replicate\n"):
+        load("search.replicates=1", "confirm.looks=[2,3]")
+
+
+def test_rechecks_are_trained_on_seeds_of_their_own_in_each_replicate(load):
+    study = load("search.rechecks={top: 1, seeds: [7, 8]}")
+    seeds = [seed for part in study.replicates for seed in part.search.rechecks.seeds]
+    assert len(set(seeds)) == 6
+    same = load("search.rechecks={top: 1, seeds: [7, 8]}", "search.vary=[sampler]")
+    assert [part.search.rechecks.seeds for part in same.replicates] == [[7, 8]] * 3
 
 
 def test_arms_that_are_the_same_draw_different_points(load, tmp_path):

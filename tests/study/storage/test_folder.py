@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import study as study_package
+from analysis.inputs import read_plan
 from study.design.study import Study
 from study.errors import StudyError
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
@@ -47,7 +48,7 @@ def opened(path: Path, s: Study, resume: bool = False) -> Folder:
 
 def test_a_study_is_found_again_as_it_was(tmp_path):
     folder = opened(tmp_path, study())
-    assert folder.load().model_dump() == study(confirm={"seeds": [1, 2]}).model_dump()
+    assert folder.load().declared() == study().declared()
     again = opened(tmp_path, study(), resume=True)
     assert (again.identity(), again.hash()) == (folder.identity(), folder.hash())
 
@@ -94,6 +95,25 @@ def test_a_study_recorded_before_workloads_had_names_goes_on(tmp_path):
     assert old.better("views") == "lower"
     opened(tmp_path, study(confirm={"seeds": 4}), resume=True)
     assert folder.load().metrics == study().metrics
+
+
+def test_a_study_recorded_before_replicates_keeps_the_scope_of_its_claims(tmp_path):
+    folder = opened(tmp_path, study(scope="configuration"))
+    data = yaml.safe_load(folder.study_yaml.read_text())
+    del data["scope"], data["resources"], data["search"]["replicates"]
+    recorded(folder, data)
+    assert folder.load().about == "configuration" == read_plan(folder.study_yaml).scope
+    with pytest.raises(StudyError, match="scope: was configuration, is now method"):
+        opened(tmp_path, study(), resume=True)
+    opened(tmp_path, study(scope="configuration"), resume=True)
+
+
+def test_a_study_without_its_design_is_not_taken_for_a_new_one(tmp_path):
+    folder = opened(tmp_path, study())
+    folder.log.append(session=1)
+    folder.study_yaml.unlink()
+    with pytest.raises(StudyError, match=r"is missing, but the study began on[\s\S]*--name f-2"):
+        opened(tmp_path, study(margin=0.5), resume=True)
 
 
 def test_a_metric_that_turns_round_is_another_design(tmp_path):
@@ -216,10 +236,10 @@ def test_two_drivers_of_one_study_are_kept_apart(tmp_path):
 
 def test_a_torn_line_in_the_session_log_is_passed_over(tmp_path):
     folder = opened(tmp_path, study())
-    folder.note_session(session=1)
-    with folder.sessions.open("a") as log:
+    folder.log.append(session=1)
+    with folder.log.file.open("a") as log:
         log.write('{"session": 2, "comm')
-    assert [entry["session"] for entry in folder.session_log()] == [1]
+    assert [entry["session"] for entry in folder.log.entries()] == [1]
 
 
 def test_confirmation_runs_seed_by_seed_and_conditions_prevail(tmp_path):

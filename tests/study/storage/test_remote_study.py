@@ -156,7 +156,7 @@ def carry_out(folder: Path, s: Study, after_each) -> None:
     there = Folder(folder)
     with there.locked():
         there.open(s, command="c", storage="x")
-        there.note_session(session=len(there.session_log()) + 1)
+        there.log.append(session=len(there.log.entries()) + 1)
         ledger = Ledger(folder)
         winners = there.winners()
         if winners is None:
