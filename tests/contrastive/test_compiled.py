@@ -87,6 +87,7 @@ def test_yaml_says_true_where_somebody_wrote_on():
         TrainConfig(compile="yes")
 
 
+@pytest.mark.slow
 def test_more_variants_than_dynamo_keeps_start_anew(monkeypatch):
     resets = []
     monkeypatch.setattr(torch.compiler, "reset", lambda: resets.append(1))

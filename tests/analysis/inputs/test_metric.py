@@ -106,6 +106,7 @@ def test_an_unknown_direction_is_refused_and_the_option_named(tmp_path, capsys):
     assert main([str(file), *out, "--better", "lower"]) == 0
 
 
+@pytest.mark.slow
 def test_a_guess_is_printed_with_the_verdicts_and_stands_in_every_report(tmp_path, capsys):
     file, out = tmp_path / "t.csv", tmp_path / "out"
     scores("test/rmse").to_csv(file, index=False)
@@ -164,6 +165,7 @@ def test_a_fraction_that_is_better_when_lower_is_shown_in_points():
     assert "points above a" in claim["sentence"]
 
 
+@pytest.mark.slow
 def test_a_unit_stands_after_numbers(tmp_path):
     plan = declared("m", "higher")
     plan["metrics"]["m"]["unit"] = "dB"

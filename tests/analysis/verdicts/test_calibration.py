@@ -38,6 +38,7 @@ def test_false_claims_stay_below_alpha(scenario):
     assert found["coverage"] >= 0.95 - error(0.95, STUDIES)
 
 
+@pytest.mark.slow
 def test_a_design_that_cannot_reach_claims_nothing():
     assert simulate(Scenario("five", seeds=5), studies=30, seed=12)["false_claims"] == 0
 
@@ -50,6 +51,7 @@ def test_power_is_the_theorys():
     )
 
 
+@pytest.mark.slow
 def test_bands_hold_whole_curves_and_max_t_keeps_alpha():
     found = simulate_curves(seeds=8, epochs=10, studies=200, seed=14)
     assert found["band_coverage"] >= 0.95 - error(0.95, 200)

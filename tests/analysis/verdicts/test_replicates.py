@@ -139,6 +139,7 @@ def test_a_replicate_that_is_still_to_come_is_no_fault():
     assert report["comparisons"][0]["n_units"] == 7
 
 
+@pytest.mark.slow
 def test_the_report_shows_every_replicates_winner_and_both_sds(tmp_path):
     frame = replicated()
     runs = [("confirm", arm, r, s, None, None, "{}") for arm, r, s in

@@ -269,6 +269,7 @@ def test_rechecks_are_trained_on_seeds_of_their_own_in_each_replicate(load):
     assert [part.search.rechecks.seeds for part in same.replicates] == [[7, 8]] * 3
 
 
+@pytest.mark.slow
 def test_arms_that_are_the_same_draw_different_points(load, tmp_path):
     """An A/A study shows how far two searches of one method come apart; it needs two searches."""
     rows = run(load("arms={a: {kind: a}, b: {kind: a}}"), tmp_path)

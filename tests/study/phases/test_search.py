@@ -424,6 +424,7 @@ class TestGrid:
         assert len(as_sets) == len(set(as_sets))
         assert set(as_sets) == {frozenset(point.items()) for point in expected}
 
+    @pytest.mark.slow
     def test_every_configuration_of_a_conditional_space_once(self, tmp_path):
         source = source_in(tmp_path, self.grid(arms=ALIKE))
         assert source.planned() == {"a": 10, "b": 10}
@@ -442,6 +443,7 @@ class TestGrid:
         batches = [point["batch_size"] for point in orders[0]]
         assert batches not in (sorted(batches), sorted(batches, reverse=True))
 
+    @pytest.mark.slow
     def test_constraints_thin_the_grid(self, tmp_path):
         constraint = "batch_size * num_positives <= 128"
         source = source_in(tmp_path, self.grid(require=constraint))
@@ -567,6 +569,7 @@ class TestSeveralMetrics:
         for trial, ending in zip(told.trials, endings(source)[:3], strict=True):
             assert trial.values == [ending.last(METRIC), ending.last("views")]
 
+    @pytest.mark.slow
     def test_the_first_metric_decides_who_wins(self, tmp_path):
         source = source_in(tmp_path, self.several())
         self.play(source)

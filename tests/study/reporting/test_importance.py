@@ -155,6 +155,7 @@ def test_a_study_gives_each_arm_its_own_from_the_logged_trials(tmp_path):
     assert importances(study.model_copy(update={"search": None}), ledger) == {}
 
 
+@pytest.mark.slow
 def test_a_metric_that_is_better_when_lower_gives_the_same_numbers_as_its_negative():
     def negated(one: Ending) -> Ending:
         records = tuple(Record(r.epoch, {METRIC: -r.metrics[METRIC]}, {}) for r in one.records)

@@ -121,11 +121,13 @@ class TestLooksAtItself:
         assert answer(folder) == UNPLANNED
         assert answer(run("own", resume=True)) == UNPLANNED
 
+    @pytest.mark.slow
     def test_one_run_that_is_missing_is_enough(self, home):
         folder = run("own", stop=15)
         note_look(folder, by="the report")
         assert answer(folder) == UNPLANNED
 
+    @pytest.mark.slow
     def test_growing_a_study_that_nobody_reported_is_a_look(self, home):
         """Its scores could be watched in MLflow, or in its folder."""
         run("own", stop=10)
@@ -134,6 +136,7 @@ class TestLooksAtItself:
         (look,) = provenance_of(grown)["looks"]
         assert (look["units"], "the plan grew when 5 units" in look["why"]) == (5, True)
 
+    @pytest.mark.slow
     def test_growing_before_any_unit_has_ended_is_none(self, home):
         run("own", stop=1)
         assert answer(run("own", "confirm.seeds=12", resume=True)) == ("supported", None)
@@ -146,6 +149,7 @@ class TestLooksAtItself:
         assert ended_units(folder, folder.load()) == 6
         assert answer(folder) == ("supported", None)
 
+    @pytest.mark.slow
     def test_the_report_says_that_scores_could_be_watched(self, home):
         assert "could be watched" in provenance_of(run("own"))["scores before the end"]
 
@@ -158,18 +162,22 @@ class TestOtherNames:
         (look,) = provenance_of(folder)["looks"]
         assert "7 units were seen before, in the study own" in look["why"]
 
+    @pytest.mark.slow
     def test_other_claims_on_scores_that_are_known_are_one_too(self, home):
         run("own")
         assert answer(run("again", "margin=0.5")) == UNPLANNED
 
+    @pytest.mark.slow
     def test_the_same_study_again_is_none(self, home):
         run("own")
         assert answer(run("again")) == ("supported", None)
 
+    @pytest.mark.slow
     def test_looks_at_the_same_study_count_under_each_of_its_names(self, home):
         note_look(run("own", stop=14), by="the report")
         assert answer(run("again")) == UNPLANNED
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "overrides",
         [
@@ -185,6 +193,7 @@ class TestOtherNames:
         assert [entry for entry in folder.log.entries() if "study" in entry] == []
         assert answer(folder)[1] != "unplanned_looks"
 
+    @pytest.mark.slow
     def test_a_default_that_is_written_and_other_names_of_arms_hide_nothing(self, home):
         run("own")
         renamed = load_study(
@@ -213,6 +222,7 @@ class TestOtherNames:
         assert seen("search.seed=1") == []
         assert seen("search.space.rate.high=0.8") == []
 
+    @pytest.mark.slow
     def test_what_to_do_is_told_and_works(self, home):
         run("own")
         again = load_study("own.yaml", name="x", overrides=["margin=0.5"])
@@ -222,6 +232,7 @@ class TestOtherNames:
         fresh = load_study("own.yaml", name="x", overrides=["margin=0.5", remedy])
         assert seen_elsewhere(fresh, home / "studies") == []
 
+    @pytest.mark.slow
     def test_what_is_in_a_store_counts_as_well(self, home):
         store = (home / "store").as_uri()
         run("own", storage=store)
@@ -233,6 +244,7 @@ class TestOtherNames:
         (seen,) = seen_before(load_study("own.yaml", name="x", overrides=["margin=0.5"]), store)
         assert (seen.study, seen.units) == ("own", 8)
 
+    @pytest.mark.slow
     def test_a_damaged_neighbour_is_passed_over(self, home):
         (run("own").path / "study.yaml").write_text("{{{")
         assert answer(run("again", "margin=0.5")) == ("supported", None)
@@ -248,6 +260,7 @@ class TestTampering:
         assert breaks(folder) != []
         assert answer(folder) == UNPLANNED
 
+    @pytest.mark.slow
     def test_runs_remember_a_log_that_was_written_anew(self, home):
         folder = run("own")
         for file in ("sessions.jsonl", "sessions.sha256"):
@@ -258,6 +271,7 @@ class TestTampering:
         )
         assert answer(folder) == UNPLANNED
 
+    @pytest.mark.slow
     def test_a_design_that_no_session_ran_under_is_named(self, home):
         folder = run("own")
         data = yaml.safe_load(folder.study_yaml.read_text()) | {"margin": 0.5}
@@ -268,6 +282,7 @@ class TestTampering:
         assert breaks(folder) == ["study.yaml: no session of the log ran under this design"]
         assert answer(folder) == UNPLANNED
 
+    @pytest.mark.slow
     def test_a_design_that_was_deleted_is_not_replaced_by_another(self, home):
         folder = run("own", stop=14)
         folder.study_yaml.unlink()

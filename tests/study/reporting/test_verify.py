@@ -60,6 +60,7 @@ def change(folder: Folder, metric: str, value: float) -> None:
     file.write_text(json.dumps(data))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metric", "value"), [("val/knn_top1", 2.0), ("views", 1.0)])
 def test_a_changed_figure_of_a_trial_with_several_metrics_is_found(tmp_path, metric, value):
     s = study()
