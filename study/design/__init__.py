@@ -1,6 +1,6 @@
 """The design of a study: the model of its file, its arms, search spaces and constraints."""
 
-from study.design.arms import Arm, arms_of, timed, twins_before
+from study.design.arms import Arm, arms_of, timed, twin_seed
 from study.design.constraints import ALLOWED, names_in, satisfied
 from study.design.early_windows import ON_TEST, epochs_on_test
 from study.design.search_space import MOST_POINTS, SearchSpace, ordered
@@ -41,5 +41,5 @@ __all__ = [
     "ordered",
     "satisfied",
     "timed",
-    "twins_before",
+    "twin_seed",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from study.design.constraints import satisfied
 from study.design.search_space import searched
+from study.design.seeds import derive
 from study.design.study import Parameter, Study
 from study.workload import Settings, Workload
 
@@ -105,11 +106,20 @@ def arms_of(study: Study) -> dict[str, Arm]:
     return study._arms
 
 
-def twins_before(study: Study, name: str) -> int:
-    """How many earlier arms train the same as this one, as in an A/A study."""
+def twin_seed(study: Study, name: str, seed: int) -> int | None:
+    """The seed that an arm takes in place of a shared one if it trains the same as an earlier arm.
+
+    Arms share their seeds, which makes their runs pairs. Arms that are the same under different
+    names (an A/A study) would so compare each run with itself: each of them draws its own trials,
+    initial weights and data order, and its scores vary as those of any other arm do.
+
+    Returns:
+        None for an arm that differs from all earlier ones.
+    """
     arms = arms_of(study)
     earlier = list(arms)[: list(arms).index(name)]
-    return sum(arms[other].sameness == arms[name].sameness for other in earlier)
+    twins = sum(arms[other].sameness == arms[name].sameness for other in earlier)
+    return derive(seed, "twin", twins) % 2**31 if twins else None  # in the range of all libraries
 
 
 def planned_epochs(workload: Workload, settings: Settings) -> int | None:

@@ -89,7 +89,7 @@ def _run(
     job: Job, outbox: _Outbox, checkpoint: Checkpoint, threads: int, workload: Workload
 ) -> Run:
     return Run(
-        seed=job.seed,
+        seed=job.seed if job.training_seed is None else job.training_seed,
         arm=job.arm,
         condition=job.condition,
         phase=job.phase,

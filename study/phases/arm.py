@@ -9,7 +9,7 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from study.design import Parameter, Study, arms_of, twins_before
+from study.design import Parameter, Study, arms_of, twin_seed
 from study.design.seeds import derive
 from study.phases.objectives import direction, gain, judged
 from study.phases.pruners import DECLARED, pruner
@@ -45,11 +45,9 @@ class ArmSearch:
         assert study.search is not None
         self.name, self._study, self._search = name, study, study.search
         self.arm = arms_of(study)[name]
-        # Arms start from the same draws; but of arms that are the same under different names each
-        # draws its own, or an A/A study would compare a search with itself.
-        twins = twins_before(study, name)
-        seed = study.sampler_seed
-        self._sampler_seed = derive(seed, "twin", twins) if twins else seed
+        own = twin_seed(study, name, study.sampler_seed)
+        # Arms start from the same draws, unless they are the same under different names.
+        self._sampler_seed = study.sampler_seed if own is None else own
         length = self.arm.length(study.tuned_under)
         self.epochs = length[1] if length else 1  # without planned epochs nothing is stopped early
         self._space = self.arm.space

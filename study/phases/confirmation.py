@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from study.design import Study, arms_of, epochs_on_test
+from study.design import Study, arms_of, epochs_on_test, twin_seed
 from study.errors import StudyError
 from study.records import Ending, Job, Ledger, Record, work
 from study.workload import Settings, Workload
@@ -46,6 +46,7 @@ def _job(
         arm=arm,
         condition=condition,
         seed=seed,
+        training_seed=twin_seed(study, arm, seed),
         number=None,
         **work(study.trains, settings),
         **study.task(required=study.confirm.metrics),

@@ -15,7 +15,7 @@ import optuna
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
-from study.design import Study, timed
+from study.design import Study, timed, twin_seed
 from study.errors import Paused, last_line
 from study.phases.arm import ArmSearch
 from study.phases.optuna_storage import open_storage
@@ -202,6 +202,7 @@ class SearchSource:
 
     def _job(self, arm: ArmSearch, number: int, drawn: Settings, seed: int | None = None) -> Job:
         phase = "search" if seed is None else "recheck"
+        seed = self._search.seed if seed is None else seed
         workload = self._study.trains
         training = work(workload, arm.arm.complete(self._study.tuned_under, drawn))
         # A trial that has trained to its own last epoch has not been stopped.
@@ -210,12 +211,13 @@ class SearchSource:
             phase=phase,
             arm=arm.name,
             condition=self._study.tuned_under,
-            seed=self._search.seed if seed is None else seed,
+            seed=seed,
+            training_seed=twin_seed(self._study, arm.name, seed),
             number=number,
             **training,
             **self._study.task(required=self._search.metrics),
             drawn=dict(drawn),
-            decide_at=rungs if seed is None else (),
+            decide_at=rungs if phase == "search" else (),
             folder=str(self._folder),
             replicate=self._study.number,
         )

@@ -19,7 +19,10 @@ def identical_lines(study: Study) -> Iterator[str]:
     """
     arms = arms_of(study)
     for group in _groups({name: arm.sameness for name, arm in arms.items()}):
-        yield f"the arms {group} train alike under every condition: right for an A/A study only"
+        yield (
+            f"the arms {group} train alike under every condition: right for an A/A study only; "
+            "each draws its own trials and training seeds"
+        )
     conditions = {c: repr([arm.effective(c) for arm in arms.values()]) for c in study.conditions}
     for group in _groups(conditions):
         yield f"the conditions {group} are the same for every arm"

@@ -32,6 +32,8 @@ class Job:
         required: metrics without which it has not finished.
         replicate: the independent search that it belongs to, if there are several.
         test_epochs: epochs of which claims need a test metric besides the last, by metric.
+        training_seed: that the training draws from where it is not `seed`, which names its pair:
+            of an arm that trains the same as an earlier one, see `study.design.twin_seed`.
     """
 
     phase: Phase
@@ -53,6 +55,7 @@ class Job:
     required: tuple[str, ...] = ()
     replicate: int | None = None
     test_epochs: dict[str, list[int]] = field(default_factory=dict)
+    training_seed: int | None = None
 
     @property
     def key(self) -> str:

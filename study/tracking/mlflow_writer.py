@@ -92,6 +92,7 @@ class MlflowWriter:
     def open(self, job: Job) -> None:
         fixed = {"phase": job.phase, "arm": job.arm, "condition": job.condition, "seed": job.seed}
         fixed |= {} if job.replicate is None else {"replicate": job.replicate}
+        fixed |= {} if job.training_seed is None else {"training_seed": job.training_seed}
         settings = {
             name: value
             for name, value in job.config.items()

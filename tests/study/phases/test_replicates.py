@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from analysis import analyse
 from analysis.inputs import read_plan
 from study.errors import SpecError
 from study.execution import execute_here
-from study.phases import ReplicatesSource
+from study.phases import ConfirmSource, ReplicatesSource, confirmation_jobs
 from study.records import Ledger
 from study.reporting import write_tables
 from study.spec import load_study
@@ -282,3 +283,55 @@ def test_arms_that_are_the_same_draw_different_points(load, tmp_path):
     runs = {(r["phase"], r["arm"], r["replicate"]): r["seed"] for r in rows}
     for (phase, arm, replicate), seed in runs.items():
         assert runs[phase, "b" if arm == "a" else "a", replicate] == seed
+
+
+TWINS = "arms={a: {kind: a}, b: {kind: a}}"
+# Whatever is drawn, all arms have one winner.
+ONE_POINT = "search.space.rate={choices: [0.4], low: null, high: null}"
+
+
+def scores(path: Path) -> dict[str, list[float]]:
+    """The final scores of each arm, in the order of the units."""
+    found: dict[str, list[float]] = {}
+    with (path / "r" / "results.csv").open(newline="") as table:
+        for row in csv.DictReader(table):
+            if row["metric"] == "test/error":
+                found.setdefault(row["arm"], []).append(float(row["value"]))
+    return found
+
+
+@pytest.mark.parametrize(
+    "overrides", [["search.replicates=6", ONE_POINT], ["search=null", "confirm.seeds=6"]]
+)
+def test_arms_that_are_the_same_train_from_seeds_of_their_own(load, tmp_path, overrides):
+    """Whatever their winners are; else an A/A study would compare each run with itself."""
+    study = load(TWINS, *overrides)
+    if study.search:
+        run(study, tmp_path)
+    else:
+        confirm_as_they_are(study, tmp_path)
+    found = scores(tmp_path)
+    assert len({*found["a"], *found["b"]}) == 12
+    report = analyse(
+        tmp_path / "r" / "results.csv", plan=study.declared(), runs=tmp_path / "r" / "runs.csv"
+    )
+    (claim,) = report.claims
+    assert claim.verdict != "invalid"
+    assert claim.interval[0] < 0 < claim.interval[1]
+
+
+def confirm_as_they_are(study, path: Path) -> None:
+    folder, ledger = Folder(path / "r"), Ledger(path / "r")
+    folder.path.mkdir()
+    jobs = confirmation_jobs(study, {arm: {} for arm in study.arms}, folder.path)
+    execute_here(ConfirmSource(jobs, ledger, study.trains))
+    write_tables(folder, study, {})
+
+
+def test_arms_that_differ_share_their_seeds(load, tmp_path):
+    """And the first of arms that are the same trains as it does beside arms that differ."""
+    run(load(ONE_POINT), tmp_path / "differ")
+    run(load(ONE_POINT, TWINS), tmp_path / "same")
+    differ, same = scores(tmp_path / "differ"), scores(tmp_path / "same")
+    assert [b - a for a, b in zip(*differ.values(), strict=True)] == pytest.approx([0.05] * 3)
+    assert differ["a"] == same["a"]
