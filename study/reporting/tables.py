@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from study.design import Search, Study
@@ -46,12 +47,29 @@ def write_tables(folder: Folder, study: Study, run_ids: Mapping[str, str]) -> No
 def run_rows(
     folder: Folder, study: Study, frozen: Frozen, run_ids: Mapping[str, str]
 ) -> list[tuple[Any, ...]]:
-    """The rows of runs.csv: trials, rechecks, then the planned runs of the confirmation."""
+    """The rows of runs.csv: trials, rechecks, then the planned runs of the confirmation.
+
+    Those of an arm without a winner count as failed: what the search did not find is missing from
+    its arm's scores, and no reason to leave out the other arms'.
+    """
     metric = study.shown_metric
     ledger = Ledger(folder.path)
     searched = [(e.job, e) for phase in ("search", "recheck") for e in ledger.all(phase)]
     jobs = [*searched, *confirmations(folder, frozen)]
-    return [run_row(job, "planned", ending, metric, run_ids) for job, ending in jobs]
+    rows = [run_row(job, "planned", ending, metric, run_ids) for job, ending in jobs]
+    return rows + [row for part, winners in frozen for row in _unconfirmed(part, winners)]
+
+
+def _unconfirmed(part: Study, winners: Mapping[str, Settings | None]) -> Iterator[tuple[Any, ...]]:
+    lost = [arm for arm, won in winners.items() if won is None]
+    for seed, condition, arm in itertools.product(part.confirm.seed_list, part.conditions, lost):
+        known = {
+            "phase": "confirm", "arm": arm, "condition": condition, "seed": seed,
+            "status": "failed", "epochs": 0, "seconds": 0, "test_reads": 0, "config": "{}",
+            "failure": "no trial of its search finished",
+        }  # fmt: skip
+        known |= {} if part.number is None else {"replicate": part.number}
+        yield tuple(known.get(column, "") for column in RUN_COLUMNS)
 
 
 def pareto_columns(search: Search) -> tuple[str, ...]:

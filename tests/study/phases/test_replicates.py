@@ -335,3 +335,23 @@ def test_arms_that_differ_share_their_seeds(load, tmp_path):
     differ, same = scores(tmp_path / "differ"), scores(tmp_path / "same")
     assert [b - a for a, b in zip(*differ.values(), strict=True)] == pytest.approx([0.05] * 3)
     assert differ["a"] == same["a"]
+
+
+def test_a_search_without_a_winner_is_a_failure_of_its_arm(load, tmp_path):
+    """All of b's trials diverge in one replicate: the others are judged, and the report says so."""
+    study = load("search.replicates=7", "search.early_stopping=none")
+    diverging = TRAIN.replace("    noise =", """\
+    if kind == "b" and run.replicate == 2:
+        run.report(1, {"val/error": float("nan")})
+    noise =""").replace("{split_seed}", "{kind}").replace("0.02", "0.002")  # fmt: skip
+    (tmp_path / "surface.py").write_text(diverging)
+    rows = run(study, tmp_path)
+    (lost,) = [row for row in rows if row["status"] == "failed"]
+    assert (lost["phase"], lost["arm"], lost["replicate"]) == ("confirm", "b", "2")
+    assert lost["failure"] == "no trial of its search finished"
+    report = analyse(
+        tmp_path / "r" / "results.csv", plan=study.declared(), runs=tmp_path / "r" / "runs.csv"
+    )
+    (compared,) = [c for c in report["comparisons"] if c["claim"] == "A"]
+    assert compared["n_units"] == 6
+    assert compared["reason"] == "missing_sensitive"  # six differences of one sign, one unknown
