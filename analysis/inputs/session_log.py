@@ -129,7 +129,7 @@ def looks_taken(
             units = len(entry.get("seeds", ()))
         units = units if isinstance(units, int) else 0  # written by hand
         if entry.get("look") and other:
-            why = f"{units} units were seen before, in the study {other}, as noted"
+            why = f"{units} units had been seen in the study {other}, which was noted"
         elif entry.get("look") and units < planned:
             why = f"looked at after {units} of {planned} units"
         elif "session" in entry:

@@ -125,7 +125,8 @@ class Seen:
         """What the log of this study says about it."""
         about = {"look": True, "study": self.study, "planned": self.planned}
         if self.same:
-            return [about | {"units": look["units"]} for look in self.looks]
+            kept = ("units", "unplanned")
+            return [about | {k: v for k, v in look.items() if k in kept} for look in self.looks]
         return [about | {"units": self.units, "unplanned": True}]
 
     def told(self, study: Study) -> str:
@@ -140,7 +141,7 @@ class Seen:
         text = f"note: the study `{self.study}` has the same design and the same seeds"
         if not self.looks:
             return f"{text}, hence the same results"
-        return f"{text}; it was {', '.join(look['why'] for look in self.looks)}, which counts here"
+        return f"{text}; its looks count here: {', '.join(look['why'] for look in self.looks)}"
 
 
 def seen_elsewhere(study: Study, storage: Path) -> list[Seen]:
@@ -154,7 +155,7 @@ def seen_elsewhere(study: Study, storage: Path) -> list[Seen]:
         storage: folder of studies.
     """
     found = []
-    for file in sorted(storage.glob("*/study.yaml")):
+    for file in sorted(storage.glob("*/study.yaml")) if study.claims else ():
         folder = Folder(file.parent)
         if folder.path.name == study.name or not (folder.path / "runs" / "confirm").exists():
             continue

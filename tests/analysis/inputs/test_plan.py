@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from analysis.errors import TableError
@@ -87,3 +89,42 @@ def test_a_plan_that_cannot_be_used_says_why(tmp_path, plan, match):
 def test_a_missing_plan_says_where_it_was_looked_for(tmp_path):
     with pytest.raises(TableError, match=r"gone\.yaml: the plan does not exist"):
         read_plan(tmp_path / "gone.yaml")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ("  replicates: 0", "plan.yaml:3: search.replicates is 0"),
+        ("  replicates: many", "plan.yaml:3: search.replicates is 'many'"),
+        ("  replicates: true", "plan.yaml:3: search.replicates is True"),
+        ("  looks: [8, 4]", "plan.yaml:6: confirm.looks is [8, 4]"),
+        ("  looks: [4, 9]", "plan.yaml:6: the last of confirm.looks is 9, after the last"),
+        ("scope: metod", "plan.yaml:7: scope is 'metod'"),
+        ("correction: hulm", "plan.yaml:8: correction is 'hulm'"),
+    ],
+)
+def test_faults_of_replicates_and_looks_name_their_line(tmp_path, changed: str, said: str):
+    lines = [
+        "arms: {a: {}, b: {}}", "search:", "  replicates: 8", "confirm:", "  seeds: 1",
+        "  looks: [4, 8]", "scope: method", "correction: max_t",
+    ]  # fmt: skip
+    key = changed.split(":")[0]
+    file = tmp_path / "plan.yaml"
+    file.write_text("\n".join(changed if line.split(":")[0] == key else line for line in lines))
+    with pytest.raises(TableError, match=re.escape(said)) as told:
+        read_plan(file)
+    assert "allowed: " in str(told.value)
+
+
+def test_a_method_without_a_search_names_its_line(tmp_path):
+    (tmp_path / "plan.yaml").write_text("arms: {a: {}, b: {}}\n\nscope: method\n")
+    with pytest.raises(TableError, match=r"plan\.yaml:3: scope is method, and there is no search"):
+        read_plan(tmp_path / "plan.yaml")
+
+
+@pytest.mark.parametrize(
+    ("search", "seeds", "units"),
+    [({"replicates": 8}, 2, 8), ({"replicates": 1}, 6, 6), ({}, [4, 5], 2)],
+)
+def test_units_are_replicates_where_there_are_several(search, seeds, units: int):
+    assert read_plan({"search": search, "confirm": {"seeds": seeds}}).planned_n == units

@@ -11,6 +11,7 @@ from analysis.errors import TableError
 from analysis.report import analyse, write_report
 from analysis.statistics import split_variance
 from analysis.verdicts import decide_at_look
+from analysis.wording.paragraphs import beside
 
 
 def replicated(
@@ -98,6 +99,9 @@ def test_a_seed_that_one_arm_lacks_leaves_its_replicate_to_the_others():
     ]
     values = frame.set_index(["arm", "seed"])["value"]
     assert record["differences"][2] == pytest.approx(values["b", 301] - values["a", 301])
+    (told,) = analyse(lost, plan=plan())["warnings"]
+    assert "1 planned or half-paired scores are absent" in told
+    assert "the first of b on seed 300 in replicate 3" in told
 
 
 def test_a_replicate_whose_runs_all_broke_in_one_arm_is_dropped():
@@ -188,6 +192,22 @@ def test_beyond_the_last_look_the_e_process_decides():
     assert decide_at_look(short, replicated(0.1, replicates=5)) == {"C": None}
     assert decide_at_look(short, replicated(0.1, replicates=12)) == {"C": "supported"}
     assert decide_at_look(short, replicated(0.0, replicates=12)) == {"C": None}
+    for replicates, said in ((12, "plan and growth together err in up to 0.1"), (5, None)):
+        report = analyse(replicated(0.1, replicates=replicates), plan=short)
+        (told,) = [text for text in beside(report, "C") if "decided" in text] or [None]
+        assert said is None or said in told
+
+
+def test_looks_beyond_the_last_planned_one_are_free(tmp_path):
+    short = plan(search={"replicates": 14}, confirm=LOOKS | {"looks": [3, 5]})
+    table = replicated(0.1, replicates=12)
+    assert analyse(table, plan=short, provenance={"looks": [{"units": 7}]}).verdicts == {
+        "C": "supported"
+    }
+    again = {"looks": [{"units": 7, "why": "in another study", "unplanned": True}]}
+    found = analyse(table, plan=short, provenance=again)
+    assert found["claims"][0]["reason"] == "unplanned_looks"
+    assert "in another study" in found["warnings"][0]
 
 
 @pytest.mark.parametrize(

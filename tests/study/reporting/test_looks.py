@@ -160,7 +160,7 @@ class TestOtherNames:
         folder = run("again", "confirm.seeds=10")
         assert answer(folder) == UNPLANNED
         (look,) = provenance_of(folder)["looks"]
-        assert "7 units were seen before, in the study own" in look["why"]
+        assert "7 units had been seen in the study own" in look["why"]
 
     @pytest.mark.slow
     def test_other_claims_on_scores_that_are_known_are_one_too(self, home):
