@@ -254,10 +254,17 @@ def wait_for(count: int, runs: Path, process: subprocess.Popen) -> None:
         time.sleep(0.05)
 
 
-def raylet(process: subprocess.Popen) -> int:
-    """The pid of the process that starts and feeds Ray's workers."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return next(int(p) for p in children if Path(f"/proc/{p}/comm").read_text() == "raylet\n")
+def raylet_and_workers(process: subprocess.Popen) -> list[int]:
+    """The pids of the process that starts and feeds Ray's workers, and of these."""
+
+    def children(pid: int) -> list[int]:
+        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def name(pid: int) -> str:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+
+    raylet = next(pid for pid in children(process.pid) if name(pid) == "raylet")
+    return [raylet, *children(raylet)]
 
 
 @pytest.mark.slow
@@ -280,7 +287,7 @@ def test_damaged_tables_are_named_and_never_a_traceback(smoke, capsys, tmp_path,
 
 @pytest.mark.slow
 def test_a_killed_study_resumes_to_the_very_same_results(smoke, home):
-    """SIGKILL to Ray's raylet in the search, and Ctrl-C, twice, in the confirmation.
+    """SIGKILL to Ray's raylet and its workers in the search; Ctrl-C, twice, in the confirmation.
 
     The driver is killed in the next test and by tests/test_examples.py. The comparison with the
     undisturbed study shows too that a study is reproducible.
@@ -290,7 +297,8 @@ def test_a_killed_study_resumes_to_the_very_same_results(smoke, home):
     options = ["--name", "killed"]
     process = start(home, *options)
     wait_for(3, folder / "runs" / "search", process)
-    os.kill(raylet(process), signal.SIGKILL)
+    for pid in raylet_and_workers(process):  # workers alone would still end what they have
+        os.kill(pid, signal.SIGKILL)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Ray on this machine has died" in err
