@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+
 from study.environment import quieten
 
 quieten()
+# Else the first test that starts Ray by itself leaves a token in the home folder.
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 import pytest  # noqa: E402
 import torch  # noqa: E402

@@ -256,6 +256,7 @@ def test_the_committed_study_is_the_shipped_one(name: str, profile: str | None, 
     assert {k for k in new if new[k] != old.get(k) and k not in free} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", [1, 2, 3, 4])
 def test_the_results_in_the_overview_are_those_of_the_tables(column: int):
     from analysis.report import analyse

@@ -150,13 +150,13 @@ def whole_study(file: Path, home: Path, *options: str) -> Path:
 def test_a_study_killed_at_random_moments_ends_with_the_same_results(tmp_path):
     """SIGKILL to the command, after a random number of trainings and a random delay.
 
-    Trainings of 100 epochs, so that some are under way, with a checkpoint, when it happens.
+    Trainings of 60 epochs, so that some are under way, with a checkpoint, when it happens.
     """
-    longer = ("--set", "trial.epochs=100")
+    longer = ("--set", "trial.epochs=60", "--set", "search.trials_per_arm=2")
     undisturbed = whole_study(MOMENTUM, tmp_path, *longer)
     folder, draws = tmp_path / "studies" / "killed", random.Random(5)
     options = [*longer, "--name", "killed"]
-    for count in sorted(draws.sample(range(1, 48), KILLS)):
+    for count in sorted(draws.sample(range(1, 26), KILLS)):
         process = start(MOMENTUM, tmp_path, *options)
         deadline = time.monotonic() + 120
         while process.poll() is None and time.monotonic() < deadline:

@@ -14,9 +14,6 @@ from study.design import Study
 from study.environment import QUIET
 from study.errors import StudyError, first_line
 
-_MODE, _TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
-_ours: list[str] = []
-
 # In the folder beside the study file, but no part of the user's code.
 _NOT_CODE = ("studies", "mlruns", "mlflow.db*", "data", "results", ".git", ".venv", "venv", "*.pt")
 
@@ -63,10 +60,6 @@ def start_ray(address: str | None, study: Study) -> None:
 def stop_ray() -> None:
     """Leave the cluster, or end Ray on this machine."""
     ray.shutdown()
-    if os.environ.get(_TOKEN) in _ours:
-        # Ray has set the mode for this process; a cluster joined later has a token of its own.
-        for name in (_TOKEN, _MODE):
-            os.environ.pop(name, None)
 
 
 def _admit_nobody_else() -> None:
@@ -74,12 +67,11 @@ def _admit_nobody_else() -> None:
 
     Its ports listen on all addresses, and whoever may talk to one runs code as this user. Where
     the user has chosen a mode or a token, that stays. Without ours Ray would keep one in the home
-    folder, for which every later cluster on this machine would ask.
+    folder, for which every later cluster on this machine would ask. It stays in the environment:
+    Ray reads it once per process.
     """
-    if not any(name in os.environ for name in (_MODE, _TOKEN, f"{_TOKEN}_PATH")):
-        if not _ours:  # Ray reads the token once per process
-            _ours.append(secrets.token_hex(32))
-        os.environ[_TOKEN] = _ours[0]
+    if not any(f"RAY_AUTH_{name}" in os.environ for name in ("MODE", "TOKEN", "TOKEN_PATH")):
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
 def _knock(address: str) -> None:

@@ -80,6 +80,7 @@ def test_it_shows_its_verdicts_and_escapes_what_it_shows(table):
     assert page.count("<tr>") == 2
 
 
+@pytest.mark.slow
 def test_it_writes_one_page_or_the_whole_folder(table, tmp_path):
     report = analyse(table, claims=[CLAIM])
     text = report.to_html(tmp_path / "one.html").read_text()

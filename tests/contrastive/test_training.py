@@ -133,6 +133,7 @@ def test_weights_that_break_in_the_last_step_are_divergence_too():
         list(train(tiny(learning_rate=1e38, epochs=1, batch_size=100), 1))
 
 
+@pytest.mark.slow
 def test_training_beats_the_untrained_encoder():
     last = metrics(TrainConfig(epochs=6), seed=1)[-1]
     assert last["test/knn_top1"] > last["test/untrained_knn_top1"] + 0.03

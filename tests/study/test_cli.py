@@ -228,6 +228,7 @@ class TestExitCodes:
 
 
 class TestPassedOn:
+    @pytest.mark.slow
     def test_a_table_of_results_with_options_of_the_analysis(self, here, capsys):
         results = Path("table.csv")
         own = Path("studies/own/results.csv").read_text()

@@ -93,6 +93,7 @@ def test_a_flipped_direction_alone_flips_the_verdict():
     assert found == ["worse", "better"]
 
 
+@pytest.mark.slow
 def test_an_unknown_direction_is_refused_and_the_option_named(tmp_path, capsys):
     file = tmp_path / "t.csv"
     scores("test/foo").to_csv(file, index=False)

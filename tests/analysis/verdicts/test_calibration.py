@@ -59,13 +59,11 @@ def test_bands_hold_whole_curves_and_max_t_keeps_alpha():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ratio", [0, 1, 2])
-def test_replicates_cover_the_methods_difference_and_seeds_of_one_search_do_not(ratio):
+def test_replicates_cover_the_methods_difference_and_seeds_of_one_search_do_not():
     studies = 60
-    rates = simulate_methods(Luck(ratio), studies=studies, seed=15)
+    rates = simulate_methods(Luck(1), studies=studies, seed=15)
     assert rates["coverage"] >= 0.95 - error(0.95, 4 * studies)
     assert rates["false_claims"] <= 0.05 + error(0.05, studies)
-    if ratio:
-        alone = simulate_methods(Luck(ratio, replicates=1, seeds=8), studies=studies, seed=15)
-        assert alone["coverage"] < 0.75
-        assert alone["false_claims"] > 0.2
+    alone = simulate_methods(Luck(1, replicates=1, seeds=8), studies=studies, seed=15)
+    assert alone["coverage"] < 0.75
+    assert alone["false_claims"] > 0.2

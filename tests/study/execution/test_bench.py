@@ -285,7 +285,10 @@ def test_a_study_s_trainings_really_share_the_card_as_measured(ray, tmp_path, mo
         {"name": "f", "trial": {"dataset": "digits"}, "arms": {"a": {}}, "confirm": {"seeds": 1}}
     )
     request = Request(study, storage="studies")
-    session = Session(request, Folder(tmp_path), None, Console(quiet=True), 1, "studies")
+    folder = Folder(tmp_path)
+    folder.open(study, command="", storage="studies")
+    folder.note_session(session=1)
+    session = Session(request, folder, None, Console(quiet=True), 1, "studies")
     monkeypatch.setattr("study.execution.start_ray", lambda address, study: None)
     assert session._slots() == 2
     assert seen == [1, 2, 3, 4]

@@ -212,6 +212,7 @@ def test_a_job_is_run_again_with_twice_its_share_and_ends_as_if_nothing_had_happ
     check_retried(jobs, greedy, source, told, gpus, then, alone)
 
 
+@pytest.mark.slow
 def test_the_second_time_is_a_failed_row_that_says_what_was_needed(tmp_path, alone):
     jobs = [job(tmp_path, arm) for arm in "abc"]
     greedy = Greedy(tmp_path, "confirm/a/", enough=2.0)
@@ -343,6 +344,7 @@ def test_a_search_decides_the_same_and_optuna_is_told_once(tmp_path):
     assert (retried.key, retried.gpus) == ("search/b/0000", 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["recheck", "confirm"])
 def test_the_other_phases_alike(tmp_path, alone, phase: str):
     jobs = [job(tmp_path, arm, phase=phase, number=0) for arm in "ab"]

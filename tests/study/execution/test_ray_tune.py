@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -128,6 +129,24 @@ def test_under_ray(ray, tmp_path):
         values = [{k: v for k, v in r.metrics.items() if k != "seconds"} for r in ending.records]
         other = alone.endings[key].records
         assert values == [{k: v for k, v in r.metrics.items() if k != "seconds"} for r in other]
+
+
+@pytest.mark.parametrize("chosen", [None, "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"])
+def test_a_start_on_this_machine_makes_a_token_unless_the_user_has(monkeypatch, chosen):
+    import ray
+
+    tokens = []
+    monkeypatch.setattr(ray, "init", lambda *_, **__: tokens.append(os.getenv("RAY_AUTH_TOKEN")))
+    with monkeypatch.context() as patch:
+        for name in ("MODE", "TOKEN", "TOKEN_PATH"):
+            patch.delenv(f"RAY_AUTH_{name}", raising=False)
+        if chosen:
+            patch.setenv(chosen, "theirs")
+        start_ray(None, resolved({"name": "t", "arms": {"a": {}}, "confirm": {"seeds": 1}}))
+        patch.delenv("RAY_AUTH_TOKEN", raising=False)
+    (token,) = tokens
+    assert (token is None) == bool(chosen)
+    assert chosen or re.fullmatch("[0-9a-f]{64}", token)
 
 
 @pytest.mark.slow

@@ -181,11 +181,12 @@ def test_a_killed_job_has_the_same_test_curve_in_one_reading(tmp_path, monkeypat
         ("none", [3]),
         ("a torn last line", [3]),  # the saved state holds its records too
         ("no records", [0, 1, 2, 3]),
-        ("zeros", [0, 1, 2, 3]),
         ("a line that is no record", [0, 1, 2, 3]),
-        ("another job's", [0, 1, 2, 3]),
         ("other settings", [0, 1, 2, 3]),
-        ("a folder in its place", [0, 1, 2, 3]),
+        *(
+            pytest.param(damage, [0, 1, 2, 3], marks=pytest.mark.slow)
+            for damage in ("zeros", "another job's", "a folder in its place")
+        ),
     ],
 )
 def test_damaged_records_cost_epochs_only(tmp_path, monkeypatch, damage: str, trained: list[int]):

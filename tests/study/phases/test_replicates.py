@@ -86,6 +86,7 @@ def run(study, path: Path, *, jobs: int | None = None) -> list[dict[str, str]]:
         return list(csv.DictReader(table))
 
 
+@pytest.mark.slow
 def test_each_replicate_has_seeds_of_its_own_the_same_in_every_arm(load, tmp_path):
     rows = run(load(), tmp_path)
     seeds = {}

@@ -239,6 +239,7 @@ def test_a_value_that_is_not_finite_at_the_end_is_no_result(tmp_path):
     assert source.winners() == {"a": None, "b": None}
 
 
+@pytest.mark.slow
 def test_declared_first_points_are_tried_first_and_never_stopped(tmp_path):
     first = [{"temperature": 0.9, "num_positives": 1}, {"temperature": 0.8, "num_positives": 1}]
     source = source_in(tmp_path, study(trials=8, first=first))
@@ -360,6 +361,7 @@ class TestDraws:
         tried = [tuple(sorted(e.job.drawn.items())) for e in endings(source) if e.job.arm == "a"]
         assert len(tried) == len(set(tried)) == 10
 
+    @pytest.mark.slow
     def test_a_grid_of_fractions_is_tried_point_by_point(self, tmp_path):
         space = {"temperature": {"low": 0.1, "high": 0.7, "step": 0.1}}
         source = source_in(tmp_path, study(trials=20, space=space, early_stopping="none"))
@@ -560,6 +562,7 @@ class TestSeveralMetrics:
         storage = f"sqlite:///{folder / 'search.db'}"
         return optuna.load_study(study_name=f"s/{arm}", storage=storage).trials
 
+    @pytest.mark.slow
     def test_optuna_is_told_all_figures_and_their_directions(self, tmp_path):
         source = source_in(tmp_path, self.several(trials=3))
         self.play(source)

@@ -100,6 +100,7 @@ def answer(folder: Folder) -> tuple[str, str | None]:
 UNPLANNED = ("undecided", "unplanned_looks")
 
 
+@pytest.mark.slow
 def test_an_undisturbed_study_decides_however_often_it_is_read(home):
     folder = run("own")
     for _ in range(3):
@@ -108,6 +109,7 @@ def test_an_undisturbed_study_decides_however_often_it_is_read(home):
     assert breaks(folder) == []
 
 
+@pytest.mark.slow
 def test_a_study_that_was_interrupted_and_not_looked_at_decides(home):
     run("own", stop=11)
     assert answer(run("own", resume=True)) == ("supported", None)

@@ -200,6 +200,7 @@ def undisturbed(tmp_path_factory) -> tuple:
     return outcome(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_quick(range(5)))
 def test_every_state_that_a_store_can_be_left_in_goes_on_to_the_same_end(
     tmp_path, undisturbed, seed
@@ -234,6 +235,7 @@ def test_every_state_that_a_store_can_be_left_in_goes_on_to_the_same_end(
     assert outcome(folder) == undisturbed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_quick(range(4)))
 def test_no_ending_is_taken_for_another_trial_s_where_draws_depend_on_timing(tmp_path, seed):
     """Several trials of an arm side by side: after a loss the same number is drawn differently."""
@@ -608,6 +610,7 @@ def test_who_fetches_for_long_gives_signs_of_life_and_none_after_a_failure(
     assert "sign of life" not in {thread.name for thread in threading.enumerate()}
 
 
+@pytest.mark.slow
 def test_a_session_that_could_not_copy_everything_ends_as_paused(tmp_path, monkeypatch, brisk):
     monkeypatch.setattr("study.storage.remote_study.WAIT_AT_END_S", 1.0)
     stored = RemoteStudy(address(tmp_path), "s", print)
