@@ -287,7 +287,7 @@ def test_a_study_s_trainings_really_share_the_card_as_measured(ray, tmp_path, mo
     request = Request(study, storage="studies")
     folder = Folder(tmp_path)
     folder.open(study, command="", storage="studies")
-    folder.note_session(session=1)
+    folder.log.append(session=1)
     session = Session(request, folder, None, Console(quiet=True), 1, "studies")
     monkeypatch.setattr("study.execution.start_ray", lambda address, study: None)
     assert session._slots() == 2

@@ -136,6 +136,7 @@ def test_a_start_on_this_machine_makes_a_token_unless_the_user_has(monkeypatch, 
     import ray
 
     tokens = []
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", lambda *_, **__: tokens.append(os.getenv("RAY_AUTH_TOKEN")))
     with monkeypatch.context() as patch:
         for name in ("MODE", "TOKEN", "TOKEN_PATH"):
