@@ -150,6 +150,7 @@ def test_order_side_and_scale_do_not_matter(name, options, seed, data):
 # Gradients
 
 
+@pytest.mark.slow
 @every_loss
 @pytest.mark.parametrize("floor", ["clamp", "biased"])
 @pytest.mark.parametrize("temperature", [0.3, 0.012])  # the second takes the path with a maximum

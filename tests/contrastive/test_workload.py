@@ -180,6 +180,7 @@ def test_a_run_continues_from_its_saved_state_and_reports_the_same(tmp_path, mon
     assert len(trained) == 6  # two epochs of three steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "a pickle", "seed", "settings"])
 def test_a_damaged_or_foreign_state_costs_its_epochs_only(tmp_path, monkeypatch, damage: str):
     monkeypatch.setattr(workload, "CHECKPOINT_EVERY_S", -1.0)

@@ -159,6 +159,7 @@ def test_a_design_that_cannot_decide_is_red_on_a_terminal(home):
     assert screen.getvalue().startswith("\x1b[1;31mWARNING: one claim needs")
 
 
+@pytest.mark.slow
 def test_a_study_that_exists_is_refused_unless_it_is_resumed(home):
     file = write_study(home)
     _, folder = study.run_study(file, quiet=True)

@@ -317,6 +317,7 @@ def test_differences_are_shown_in_points_for_fractions_only():
     assert number(float("nan")) == "–"
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_report_and_says_where(study, tmp_path, capsys):
     study["results"].to_csv(tmp_path / "results.csv", index=False)
     assert main([str(tmp_path / "results.csv"), "--out", str(tmp_path / "out"), "--margin", "0.01",
@@ -334,6 +335,7 @@ def test_an_earlier_reports_figures_do_not_linger(study, tmp_path):
     assert not (tmp_path / "figures" / "ledger.svg").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scores", [{"a": [0.5] * 8}, {"a": [0.5], "b": [0.6]},
                                     {"a": [0.5] * 6, "b": [0.5] * 6}])  # fmt: skip
 def test_a_table_with_nothing_to_decide_still_makes_a_report(scores, tmp_path):

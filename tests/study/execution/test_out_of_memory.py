@@ -202,6 +202,7 @@ def check_retried(jobs, greedy: Greedy, source: Listed, told: Noting, gpus, then
     assert source.endings[jobs[0].key].job.retried == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gpus", "then"), [(0.25, 0.5), (0.5, 1.0), (0.6, 1.0)])
 def test_a_job_is_run_again_with_twice_its_share_and_ends_as_if_nothing_had_happened(
     tmp_path, alone, gpus: float, then: float

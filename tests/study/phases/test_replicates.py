@@ -107,6 +107,7 @@ def test_each_replicate_has_seeds_of_its_own_the_same_in_every_arm(load, tmp_pat
     assert len(splits) == 3
 
 
+@pytest.mark.slow
 def test_every_replicate_has_its_whole_search_and_confirmation(load, tmp_path):
     counts = Counter((r["phase"], r["arm"], r["replicate"]) for r in run(load(), tmp_path))
     assert counts == {

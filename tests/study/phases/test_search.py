@@ -111,6 +111,7 @@ def shape(source: SearchSource) -> list[tuple]:
     return [(e.job.key, e.job.drawn, e.outcome, e.epochs) for e in endings(source)]
 
 
+@pytest.mark.slow
 def test_every_arm_gets_the_same_number_of_trials(tmp_path):
     arms = {"a": {"loss": "contrastive"}, "b": {"loss": "debiased_neg"}, "c": {"loss": "hard_neg"}}
     source = source_in(tmp_path, study(arms, trials=7))
@@ -165,6 +166,7 @@ def test_arms_take_turns(tmp_path):
     assert [key.split("/")[1] for key in starts] == ["a", "b"] * 3
 
 
+@pytest.mark.slow
 def test_a_slow_starter_is_compared_with_its_own_arm_only(tmp_path):
     """Arm b starts low and wins late; pooled rungs would stop every trial of it."""
 
