@@ -86,7 +86,6 @@ def steps(training: _Training, mode: Any) -> list[float]:
     return losses
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_no_step_waits(loss: str, precision: str, like_a_gpu):
