@@ -126,10 +126,10 @@ def start(file: Path, folder: Path, *options: str) -> subprocess.Popen:
 
 
 @pytest.mark.slow
-def test_one_command_in_an_empty_folder_gives_a_verdict(file, tmp_path):
-    if not file.parent.name.startswith("lightning"):
-        pytest.skip("the test below runs one of them, and the first test trains all")
-    whole_study(file, tmp_path)
+def test_one_command_in_an_empty_folder_gives_a_verdict(tmp_path):
+    """Of the trainer with callbacks; the next test runs the plain loop."""
+    needs_lightning()
+    whole_study(EXAMPLES / "lightning_callbacks" / "dropout.yaml", tmp_path)
 
 
 def whole_study(file: Path, home: Path, *options: str) -> Path:
