@@ -90,7 +90,7 @@ def on_pretended_gpus(folder: Path, trials: int) -> str:
 
 def with_many_arms(folder: Path, arms: int) -> str:
     """A search without Ray: what the queue and Optuna cost by themselves."""
-    from study.execution import execute_here
+    from tests.in_process import execute_here
 
     began = time.perf_counter()
     source = Timed(_search(folder, arms=arms, trials=5, slots=8))

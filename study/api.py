@@ -138,15 +138,8 @@ def run_study(
         console = Console(quiet=quiet, highlight=False, soft_wrap=True)
         code, folder = carry_out(request, console)
     finally:
-        _stop_ray()
         _ONE_AT_A_TIME.release()
     return _result(study, folder.path, failed=bool(code))
-
-
-def _stop_ray() -> None:
-    from study.execution import stop_ray
-
-    stop_ray()
 
 
 def _result(study: Study, folder: Path, *, failed: bool) -> StudyResult:

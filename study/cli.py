@@ -12,7 +12,7 @@ import subprocess  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
-from typing import Annotated  # noqa: E402
+from typing import Annotated, NoReturn  # noqa: E402
 
 import typer  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -20,7 +20,7 @@ from rich.table import Table  # noqa: E402
 
 from study import report as report_command  # noqa: E402
 from study import run as run_command  # noqa: E402
-from study.commands import as_command, exit_code, new_app  # noqa: E402
+from study.commands import as_command, exit_code, leave, new_app  # noqa: E402
 from study.errors import DONE, WRONG_INPUT, StudyError  # noqa: E402
 from study.run import Storage  # noqa: E402
 
@@ -169,5 +169,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return exit_code(app, argv, name="contrastive-study")
 
 
+def program() -> NoReturn:
+    """The command `contrastive-study`."""
+    leave(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import typer
 
@@ -51,3 +53,9 @@ def exit_code(app: typer.Typer, argv: Sequence[str] | None, *, name: str) -> int
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else WRONG_INPUT * bool(ended.code)
     return 0
+
+
+def leave(code: int) -> NoReturn:
+    """End this process."""
+    gc.freeze()  # else Python looks through a million objects before it ends: a second
+    sys.exit(code)

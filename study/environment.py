@@ -17,6 +17,8 @@ QUIET = {
     # Of a worker that was lost the study itself says what it means: it is run again, or failed.
     "RAY_DEDUP_LOGS_SKIP_REGEX": "^A worker died or was killed",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    # Workers before the first job: Tune asks for others, with variables of its own.
+    "RAY_prestart_worker_first_driver": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # `gpus: 0` means: the worker sees none
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",

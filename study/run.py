@@ -22,7 +22,7 @@ from typing import Annotated  # noqa: E402
 import typer  # noqa: E402
 from rich.console import Console  # noqa: E402
 
-from study.commands import call  # noqa: E402
+from study.commands import call, leave  # noqa: E402
 from study.errors import DONE, FAILED, INTERRUPTED, WRONG_INPUT, Paused, StudyError  # noqa: E402
 
 Storage = Annotated[
@@ -110,7 +110,6 @@ class _Asked:
 
 
 def _carried_out(asked: _Asked, *, resume: bool, dry_run: bool, pilot: str | None) -> int:
-    from study.planning import pilot_of
     from study.session import Request, carry_out, check_environment, seen_before
     from study.spec import load_study
 
@@ -118,12 +117,12 @@ def _carried_out(asked: _Asked, *, resume: bool, dry_run: bool, pilot: str | Non
     study = load_study(
         asked.spec, profile=asked.profile, overrides=asked.overrides, name=asked.name
     )
-    earlier = pilot_of(asked.storage, pilot, study.name)
     if dry_run:
         from study.execution import slots_here
-        from study.planning import gate, plan_lines
+        from study.planning import gate, pilot_of, plan_lines
 
         check_environment(study)
+        earlier = pilot_of(asked.storage, pilot, study.name)
         refused = gate(study)
         if refused:
             console.print(f"WARNING: {refused}", style="bold red", markup=False)
@@ -141,7 +140,7 @@ def _carried_out(asked: _Asked, *, resume: bool, dry_run: bool, pilot: str | Non
         command=asked.command,
         named=asked.named,
         own_process=True,
-        pilot=earlier,
+        pilot=pilot,
     )
     return carry_out(request, console)[0]
 
@@ -178,4 +177,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

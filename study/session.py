@@ -8,17 +8,18 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+# Names of the lazy packages are looked up in functions: Ray starts while they are imported.
 from analysis.errors import TableError
+from study import phases, planning
 from study.design import Study
 from study.errors import StudyError
-from study.phases import ReplicatesSource
-from study.planning import Pilot, gate, identical_lines, start_lines
+from study.execution.ray_thread import RayThread
 from study.records import Ledger
 from study.reporting import (
     Seen,
@@ -46,7 +47,7 @@ class Request:
         command: as the user could type it again, without --name and --resume.
         named: the same with --name.
         own_process: whether the process is the command's own, which may end it.
-        pilot: what an earlier study has measured, for the plan.
+        pilot: an earlier study that has measured the spread, for the plan.
     """
 
     study: Study
@@ -56,7 +57,7 @@ class Request:
     command: str = ""
     named: str = ""
     own_process: bool = False
-    pilot: Pilot = field(default_factory=Pilot)
+    pilot: str | None = None
 
 
 def carry_out(request: Request, console: Console) -> tuple[int, Folder]:
@@ -69,44 +70,74 @@ def carry_out(request: Request, console: Console) -> tuple[int, Folder]:
         StudyError: the study exists and is not to be resumed, or has another design.
         Paused: it cannot continue as things are, but can be resumed.
     """
-    from study.execution import slots_here
-
     study = request.study
     check_environment(study)
-    if refused := gate(study):
-        console.print(f"WARNING: {refused}", style="bold red", markup=False)
-    for line in identical_lines(study):
-        console.print(f"note: {line}", markup=False)
-    if study.trains.open:
-        console.print(f"note: {study.workload} takes any setting: names cannot be checked")
     remote = None
     if is_address(request.storage):
         remote = RemoteStudy(request.storage, study.name, _warn)
     folder = Folder(remote.path if remote else Path(request.storage) / study.name)
     storage = shown(request.storage) if remote else request.storage
+    ray = RayThread(request.address, study)
     if not request.resume:
         if remote:
             remote.refuse_existing(command=request.command)
         folder.refuse_existing(command=request.command, storage=storage)
+    try:
+        with folder.locked(), remote.kept() if remote else contextlib.nullcontext():
+            return _begun(request, folder, remote, ray, storage, console), folder
+    finally:
+        ray.end()
+        if not request.own_process:  # which can say why it ends in the meantime
+            ray.close()
+
+
+def _print_plan(request: Request, console: Console) -> None:
+    """What the user should know before anything is spent."""
+    from study.execution import slots_here
+
+    study = request.study
+    if refused := planning.gate(study):
+        console.print(f"WARNING: {refused}", style="bold red", markup=False)
+    for line in planning.identical_lines(study):
+        console.print(f"note: {line}", markup=False)
+    if study.trains.open:
+        console.print(f"note: {study.workload} takes any setting: names cannot be checked")
+    if not request.resume:
+        pilot = planning.pilot_of(request.storage, request.pilot, study.name)
         slots = None if request.address else slots_here(study.resources)
-        for line in start_lines(study, slots=slots, pilot=request.pilot):
+        for line in planning.start_lines(study, slots=slots, pilot=pilot):
             console.print(line, markup=False)
-    with folder.locked(), remote.kept() if remote else contextlib.nullcontext():
-        fresh = not folder.study_yaml.exists()
-        try:
-            return _session(request, folder, storage, console), folder
-        except StudyError:
-            if fresh and not (folder.path / "runs").exists():
-                # Nothing has run: the next try shall not be refused because the study exists.
-                if remote:
-                    remote.forget()
-                shutil.rmtree(folder.path, ignore_errors=True)
-            raise
 
 
-def _session(request: Request, folder: Folder, storage: str, console: Console) -> int:
+def _begun(
+    request: Request,
+    folder: Folder,
+    remote: RemoteStudy | None,
+    ray: RayThread,
+    storage: str,
+    console: Console,
+) -> int:
+    """A session; of one that was refused before anything ran nothing is left."""
+    fresh = not folder.study_yaml.exists()
+    try:
+        return _session(request, folder, ray, storage, console)
+    except StudyError:
+        if fresh and not (folder.path / "runs").exists():
+            # The next try shall not be refused because the study exists.
+            if remote:
+                remote.forget()
+            shutil.rmtree(folder.path, ignore_errors=True)
+        raise
+
+
+def _session(
+    request: Request, folder: Folder, ray: RayThread, storage: str, console: Console
+) -> int:
     study = request.study
     identity = folder.open(study, command=request.command, storage=storage)
+    if not request.resume:
+        ray.begin()
+    _print_plan(request, console)
     sessions = [entry for entry in folder.log.entries() if "session" in entry]
     if not sessions or sessions[-1].get("seeds") != study.all_seeds:
         _note_seen(request, folder, console)
@@ -121,7 +152,7 @@ def _session(request: Request, folder: Folder, storage: str, console: Console) -
     }  # fmt: skip
     tracker = Tracker(study.name, tags=tags, warn=_warn, applies=study.trains.applies)
     try:
-        return Session(request, folder, tracker, console, number, storage).run()
+        return Session(request, folder, tracker, console, number, storage, ray).run()
     finally:
         tracker.close()
 
@@ -167,8 +198,9 @@ class Session:
         console: Console,
         number: int,
         storage: str,
+        ray: RayThread,
     ) -> None:
-        self.study, self.address = request.study, request.address
+        self.study, self.ray = request.study, ray
         self.own_process = request.own_process
         self.folder, self.tracker, self.console = folder, tracker, console
         self.number, self.storage = number, storage
@@ -183,22 +215,23 @@ class Session:
             with contextlib.suppress(Exception):  # the reason for stopping is what matters
                 self._write_tables()
             raise
+        self.ray.end()
         self._write_tables()
         return self._report()
 
     def _train(self) -> None:
         """All searches and confirmations in one go: no slot waits for a phase, no worker ends."""
-        source = ReplicatesSource(
+        source = phases.ReplicatesSource(
             self.study, self.folder, self.ledger, slots=self._slots, decided=self._decided
         )
         search = self.study.search
-        phases = ("confirm",)
+        names: tuple[str, ...] = ("confirm",)
         if search is not None:
-            phases = ("search", "recheck", "confirm") if search.rechecks else ("search", "confirm")
-        for phase in phases:
+            names = ("search", "recheck", "confirm") if search.rechecks else ("search", "confirm")
+        for phase in names:
             self.tracker.phase(phase, params=self._params())
-        self._execute(phases, source)
-        for phase in phases:
+        self._execute(names, source)
+        for phase in names:
             self.tracker.phase(phase, params={}, done=True)
         for part, winners in self.folder.frozen(self.study):
             for arm in (arm for arm, found in winners.items() if found is None):
@@ -223,8 +256,8 @@ class Session:
         self.console.print(f"look after {units} replicates: {state}", markup=False)
         return not open_claims
 
-    def _execute(self, phases: Sequence[str], source: ReplicatesSource) -> None:
-        earlier = [ending for phase in phases for ending in self.ledger.all(phase)]
+    def _execute(self, names: Sequence[str], source: phases.ReplicatesSource) -> None:
+        earlier = [ending for phase in names for ending in self.ledger.all(phase)]
         self.tracker.backfill(earlier)
         if not source.remaining():
             return
@@ -234,7 +267,7 @@ class Session:
             self.console.print(f"note: {caveat}", markup=False)
         self._slots()
         metric = self.study.shown_metric
-        title = "search and confirmation" if "search" in phases else "confirmation"
+        title = "search and confirmation" if "search" in names else "confirmation"
         display = Display(
             title, source.planned(), metric=metric, better=self.study.better(metric),
             console=self.console,
@@ -255,9 +288,9 @@ class Session:
     def _slots(self) -> int:
         """Start Ray when the first job is about to run, not to write a report again."""
         if self.share is None:
-            from study.execution import share, start_ray
+            from study.execution import share
 
-            start_ray(self.address, self.study)
+            self.ray.wait()
             self.share = share(self.study.resources)
             if self.share.gpus and self.study.resources.gpus == "auto":
                 self.share = share(self.study.resources, together=self._together())

@@ -1,13 +1,18 @@
-"""Whole studies in this process, without Ray and MLflow: what those do is not the point."""
+"""Jobs and whole studies in this process, without Ray and MLflow: they are not the point."""
 
 from __future__ import annotations
 
+import contextlib
 import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from study import execution, session
-from study.execution.in_process import execute_here
+from study.execution.dispatcher import Dispatcher, Work, default_work
+from study.execution.protocols import Monitor, Source
 from study.execution.resources import Share
+from study.workload import Stopped
 
 TRAINING = """
 def train(run, *, rate: float = 0.5, width: int = 4, epochs: int = 3) -> None:
@@ -36,6 +41,35 @@ claims:
   - {id: W1, better: wide, than: narrow, metric: test/error}
 margin: 0.001
 """
+
+
+def execute_here(
+    source: Source,
+    *,
+    monitors: Sequence[Monitor] = (),
+    work: Work | None = None,
+    gpus: float = 0.0,
+) -> None:
+    """As `execute`, one job after the other in this process and without Ray.
+
+    `gpus` is the share that jobs believe to have; nothing is reserved.
+    """
+    conductor = Dispatcher(source, monitors, threads=1, gpus=gpus)
+    while (job := conductor.start("here")) is not None:
+        with contextlib.suppress(Stopped):
+            (work or default_work())(job.plain(), _report_here(conductor))
+        conductor.raise_if_broken()  # `work` takes whatever is raised for the job's own fault
+        conductor.end("here", lost=None)
+
+
+def _report_here(conductor: Dispatcher) -> Callable[[dict[str, Any]], None]:
+    def report(result: dict[str, Any]) -> None:
+        with conductor.guarded():
+            stop = conductor.result("here", result)
+        if stop:
+            raise Stopped
+
+    return report
 
 
 class NoTracker:

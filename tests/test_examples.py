@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from in_process import without_ray
 
 import study
 from study.workload import FunctionWorkload, Run, Stopped
@@ -129,31 +130,36 @@ def start(file: Path, folder: Path, *options: str) -> subprocess.Popen:
 def test_one_command_in_an_empty_folder_gives_a_verdict(tmp_path):
     """Of the trainer with callbacks; the next test runs the plain loop."""
     needs_lightning()
-    whole_study(EXAMPLES / "lightning_callbacks" / "dropout.yaml", tmp_path)
-
-
-def whole_study(file: Path, home: Path, *options: str) -> Path:
-    """The folder of a study that nothing disturbed, with a verdict."""
-    process = start(file, home, *options)
+    file = EXAMPLES / "lightning_callbacks" / "dropout.yaml"
+    process = start(file, tmp_path, "--set", "search.trials_per_arm=1")
     out, err = process.communicate(timeout=250)
     assert process.returncode == 0, err
-    (folder,) = (home / "studies").iterdir()
+    (folder,) = (tmp_path / "studies").iterdir()
+    verdict(folder, out)
+
+
+def verdict(folder: Path, out: str) -> None:
+    """The study has one, in the terminal and in a report."""
     report = json.loads((folder / "report" / "report.json").read_text())
     (claim,) = report["claims"]
     assert re.search(rf"^{claim['id']}: {claim['verdict'].capitalize()}: ", out, re.M)
     assert (folder / "report" / "report.html").exists()
-    return folder
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_study_killed_at_random_moments_ends_with_the_same_results(tmp_path):
+def test_a_study_killed_at_random_moments_ends_with_the_same_results(tmp_path, monkeypatch):
     """SIGKILL to the command, after a random number of trainings and a random delay.
 
-    Trainings of 60 epochs, so that some are under way, with a checkpoint, when it happens.
+    Trainings of 60 epochs, so that some are under way, with a checkpoint, when it happens. The
+    results are those of one training after the other, too, without Ray.
     """
-    longer = ("--set", "trial.epochs=60", "--set", "search.trials_per_arm=2")
-    undisturbed = whole_study(MOMENTUM, tmp_path, *longer)
+    changes = ["trial.epochs=60", "search.trials_per_arm=2"]
+    longer = [word for change in changes for word in ("--set", change)]
+    without_ray(monkeypatch)
+    undisturbed = study.run_study(
+        MOMENTUM, overrides=changes, storage=tmp_path / "whole", quiet=True
+    ).folder
     folder, draws = tmp_path / "studies" / "killed", random.Random(5)
     options = [*longer, "--name", "killed"]
     for count in sorted(draws.sample(range(1, 26), KILLS)):
@@ -170,7 +176,8 @@ def test_a_study_killed_at_random_moments_ends_with_the_same_results(tmp_path):
         assert len(list((folder / "runs").rglob("*.json"))) >= count, said
         options = [*longer, "--name", "killed", "--resume"]
     process = start(MOMENTUM, tmp_path, *options)
-    _, err = process.communicate(timeout=250)
+    out, err = process.communicate(timeout=250)
     assert process.returncode == 0, err
+    verdict(folder, out)
     for name in ("results.csv", "winners.json"):
         assert (folder / name).read_bytes() == (undisturbed / name).read_bytes()

@@ -1,4 +1,4 @@
-"""Execution: jobs under Ray Tune or in this process, resources, checkpoints."""
+"""Execution: jobs under Ray Tune, resources, checkpoints."""
 
 import lazy_loader
 
@@ -6,7 +6,6 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "in_process": ["execute_here"],
         "ray_cluster": ["start_ray", "stop_ray"],
         "ray_tune": ["execute"],
         "resources": ["Share", "share", "slots_here"],

@@ -20,12 +20,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from in_process import execute_here
 
 from contrastive import workload
 from contrastive.training import loop
 from study import execution, session
 from study.execution import worker
-from study.execution.in_process import execute_here
 from study.execution.resources import Share
 from study.phases import optuna_storage
 from study.reporting import summary

@@ -258,7 +258,8 @@ def raylet_and_workers(process: subprocess.Popen) -> list[int]:
     """The pids of the process that starts and feeds Ray's workers, and of these."""
 
     def children(pid: int) -> list[int]:
-        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        threads = Path(f"/proc/{pid}/task").glob("*/children")
+        return [int(child) for file in threads for child in file.read_text().split()]
 
     def name(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text().strip()

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from in_process import execute_here
 
 from contrastive.workload import WORKLOAD
 from study.design.arms import arms_of, planned_epochs, timed
 from study.errors import SpecError, StudyError
-from study.execution.in_process import execute_here
 from study.execution.worker import run_job
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
 from study.phases.search import SearchSource

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from in_process import execute_here
 
 from study.design import epochs_on_test
 from study.errors import SpecError
-from study.execution.in_process import execute_here
 from study.phases.confirmation import confirmation_jobs
 from study.phases.search import SearchSource
 from study.planning.dry_run import _split_lines

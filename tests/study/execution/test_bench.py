@@ -19,6 +19,7 @@ from study.design.study import Resources
 from study.execution.gpu_sharing.bench import bench
 from study.execution.gpu_sharing.packing import Card, Seen, Unmeasured, pack, trainings_per_card
 from study.execution.gpu_sharing.probe import Glance, Probe
+from study.execution.ray_thread import RayThread
 from study.execution.ray_tune import execute
 from study.execution.resources import Share, share
 from study.records.job import Job, work
@@ -288,7 +289,9 @@ def test_a_study_s_trainings_really_share_the_card_as_measured(ray, tmp_path, mo
     folder = Folder(tmp_path)
     folder.open(study, command="", storage="studies")
     folder.log.append(session=1)
-    session = Session(request, folder, None, Console(quiet=True), 1, "studies")
+    session = Session(
+        request, folder, None, Console(quiet=True), 1, "studies", RayThread(None, study)
+    )
     monkeypatch.setattr("study.execution.start_ray", lambda address, study: None)
     assert session._slots() == 2
     assert seen == [1, 2, 3, 4]

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import optuna
 import pytest
+from in_process import execute_here
 
 from contrastive.workload import WORKLOAD
 from study.design.study import Study
-from study.execution.in_process import execute_here
 from study.execution.ray_cluster import start_ray
 from study.execution.ray_tune import execute
 from study.execution.resources import Share

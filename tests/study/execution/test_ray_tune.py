@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
+from in_process import execute_here
 
 from contrastive.workload import WORKLOAD
 from study.design.study import Resources
-from study.execution.in_process import execute_here
 from study.execution.ray_cluster import start_ray
 from study.execution.ray_tune import execute
 from study.execution.resources import Share, share

@@ -7,11 +7,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from in_process import execute_here
 
 from analysis import analyse
 from analysis.inputs import read_plan
 from study.errors import SpecError
-from study.execution import execute_here
 from study.phases import ConfirmSource, ReplicatesSource, confirmation_jobs
 from study.records import Ledger
 from study.reporting import write_tables

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from in_process import without_ray
 
 from study import session
 from study.planning.identical import identical_lines
@@ -87,8 +88,8 @@ def test_claims():
 @pytest.mark.parametrize("options", [[], ["--dry-run"]])
 def test_the_command_says_so_and_goes_on(tmp_path, monkeypatch, capsys, options):
     monkeypatch.chdir(tmp_path)
+    without_ray(monkeypatch)
     monkeypatch.setattr(session.Session, "run", lambda self: 0)
-    monkeypatch.setattr(session, "Tracker", lambda *args, **kwargs: session.contextlib.ExitStack())
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(BASE | TWIN))
     assert main(["a.yaml", *options]) == 0
     told = capsys.readouterr().out
