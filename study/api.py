@@ -94,6 +94,7 @@ def run_study(
     name: str | None = None,
     storage: str | os.PathLike[str] = "studies",
     resume: bool = False,
+    other_environment: bool = False,
     address: str | None = None,
     quiet: bool = False,
 ) -> StudyResult:
@@ -106,6 +107,8 @@ def run_study(
         profile, overrides, name: as the command's options; not with a `Study`.
         storage: folder or address in which studies are kept.
         resume: continue an existing study.
+        other_environment: continue although processor, threads or versions of libraries differ from
+            those of the runs that there are; the report says so.
         address: of a running Ray cluster; None: this machine.
         quiet: print no progress.
 
@@ -127,6 +130,7 @@ def run_study(
         storage=str(storage),
         address=address,
         resume=resume,
+        other_environment=other_environment,
         command=command,
         named=f"{command} --name {name}" if name else command,
     )

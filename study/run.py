@@ -17,13 +17,16 @@ from collections.abc import Sequence  # noqa: E402
 from dataclasses import dataclass  # noqa: E402
 from pathlib import Path  # noqa: E402
 from types import FrameType  # noqa: E402
-from typing import Annotated  # noqa: E402
+from typing import TYPE_CHECKING, Annotated  # noqa: E402
 
 import typer  # noqa: E402
 from rich.console import Console  # noqa: E402
 
 from study.commands import call, leave  # noqa: E402
 from study.errors import DONE, FAILED, INTERRUPTED, WRONG_INPUT, Paused, StudyError  # noqa: E402
+
+if TYPE_CHECKING:
+    from study.design import Study
 
 Storage = Annotated[
     str,
@@ -49,6 +52,13 @@ def run(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Of the study, instead of the file's.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an existing study.")] = False,
+    other_environment: Annotated[
+        bool,
+        typer.Option(
+            "--other-environment",
+            help="Resume although processor, threads or versions differ; the report says so.",
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     pilot: Annotated[
         str | None,
@@ -64,7 +74,9 @@ def run(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
-        return _carried_out(asked, resume=resume, dry_run=dry_run, pilot=pilot)
+        if dry_run:
+            return _planned(asked, pilot)
+        return _carried_out(asked, resume=resume, pilot=pilot, other=other_environment)
     except StudyError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
@@ -109,40 +121,49 @@ class _Asked:
         return self.command + (f" --name {shlex.quote(self.name)}" if self.name else "")
 
 
-def _carried_out(asked: _Asked, *, resume: bool, dry_run: bool, pilot: str | None) -> int:
-    from study.session import Request, carry_out, check_environment, seen_before
+def _study(asked: _Asked) -> Study:
     from study.spec import load_study
 
-    console = Console(highlight=False, soft_wrap=True)
-    study = load_study(
-        asked.spec, profile=asked.profile, overrides=asked.overrides, name=asked.name
-    )
-    if dry_run:
-        from study.execution import slots_here
-        from study.planning import gate, pilot_of, plan_lines
+    return load_study(asked.spec, profile=asked.profile, overrides=asked.overrides, name=asked.name)
 
-        check_environment(study)
-        earlier = pilot_of(asked.storage, pilot, study.name)
-        refused = gate(study)
-        if refused:
-            console.print(f"WARNING: {refused}", style="bold red", markup=False)
-        begun = (Path(asked.storage) / study.name / "study.yaml").exists()
-        for seen in () if begun else seen_before(study, asked.storage):
-            console.print(seen.told(study), style="" if seen.same else "bold red", markup=False)
-        for line in plan_lines(study, slots=slots_here(study.resources), pilot=earlier):
-            console.print(line, markup=False)
-        return DONE
+
+def _planned(asked: _Asked, pilot: str | None) -> int:
+    from study.execution import slots_here
+    from study.planning import gate, pilot_of, plan_lines
+    from study.session import check_environment, seen_before
+
+    study, console = _study(asked), _console()
+    check_environment(study)
+    earlier = pilot_of(asked.storage, pilot, study.name)
+    if refused := gate(study):
+        console.print(f"WARNING: {refused}", style="bold red", markup=False)
+    begun = (Path(asked.storage) / study.name / "study.yaml").exists()
+    for seen in () if begun else seen_before(study, asked.storage):
+        console.print(seen.told(study), style="" if seen.same else "bold red", markup=False)
+    for line in plan_lines(study, slots=slots_here(study.resources), pilot=earlier):
+        console.print(line, markup=False)
+    return DONE
+
+
+def _carried_out(asked: _Asked, *, resume: bool, pilot: str | None, other: bool) -> int:
+    from study.session import Request, carry_out
+
     request = Request(
-        study,
+        _study(asked),
         storage=asked.storage,
         address=asked.address,
         resume=resume,
         command=asked.command,
         named=asked.named,
         own_process=True,
+        other_environment=other,
         pilot=pilot,
     )
-    return carry_out(request, console)[0]
+    return carry_out(request, _console())[0]
+
+
+def _console() -> Console:
+    return Console(highlight=False, soft_wrap=True)
 
 
 def _disk_error(error: OSError, asked: _Asked) -> int:

@@ -20,7 +20,7 @@ from study import phases, planning
 from study.design import Study
 from study.errors import StudyError
 from study.execution.ray_thread import RayThread
-from study.records import Ledger
+from study.records import Environment, Ledger, environment_here
 from study.reporting import (
     Seen,
     close_study,
@@ -33,6 +33,7 @@ from study.reporting import (
 )
 from study.storage import Folder, RemoteStudy, fetch_others, is_address, shown
 from study.tracking import Display, Tracker
+from study.workload import own_code
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Request:
         command: as the user could type it again, without --name and --resume.
         named: the same with --name.
         own_process: whether the process is the command's own, which may end it.
+        other_environment: continue although it changed, which moves numbers.
         pilot: an earlier study that has measured the spread, for the plan.
     """
 
@@ -57,6 +59,7 @@ class Request:
     command: str = ""
     named: str = ""
     own_process: bool = False
+    other_environment: bool = False
     pilot: str | None = None
 
 
@@ -118,7 +121,7 @@ def _begun(
     console: Console,
 ) -> int:
     """A session; of one that was refused before anything ran nothing is left."""
-    fresh = not folder.study_yaml.exists()
+    fresh = not (folder.study_yaml.exists() or folder.has_trained())
     try:
         return _session(request, folder, ray, storage, console)
     except StudyError:
@@ -134,7 +137,11 @@ def _session(
     request: Request, folder: Folder, ray: RayThread, storage: str, console: Console
 ) -> int:
     study = request.study
-    identity = folder.open(study, command=request.command, storage=storage)
+    environment = _environment(request)
+    identity = folder.open(
+        study, command=request.command, storage=storage,
+        environment=environment, other_environment=request.other_environment,
+    )  # fmt: skip
     if not request.resume:
         ray.begin()
     _print_plan(request, console)
@@ -145,6 +152,7 @@ def _session(
     folder.log.append(
         session=number, command=request.named, versions=versions(), hardware=hardware(),
         seeds=study.all_seeds, hash=folder.hash(), units=ended_units(folder, study),
+        environment=environment,
     )  # fmt: skip
     tags = {
         "study": study.name, "study.id": identity, "study.hash": folder.hash(),
@@ -155,6 +163,15 @@ def _session(
         return Session(request, folder, tracker, console, number, storage, ray).run()
     finally:
         tracker.close()
+
+
+def _environment(request: Request) -> Environment | None:
+    """Of the trainings of this session; None on a cluster, whose nodes say it run by run."""
+    if request.address:
+        return None
+    resources, code = request.study.resources, own_code(request.study.beside)
+    found = environment_here(threads=resources.cpus, gpus=bool(resources.gpus))
+    return found | ({"own code": code} if code else {})
 
 
 def _note_seen(request: Request, folder: Folder, console: Console) -> None:
@@ -205,6 +222,7 @@ class Session:
         self.folder, self.tracker, self.console = folder, tracker, console
         self.number, self.storage = number, storage
         stamp = {"design": folder.hash(), "log": folder.log.hashes()[-1]}
+        stamp |= {"code": code} if (code := own_code(request.study.beside)) else {}
         self.ledger = Ledger(folder.path, stamp)
         self.share: Any = None
 

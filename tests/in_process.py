@@ -49,15 +49,16 @@ def execute_here(
     monitors: Sequence[Monitor] = (),
     work: Work | None = None,
     gpus: float = 0.0,
+    threads: int = 1,
 ) -> None:
     """As `execute`, one job after the other in this process and without Ray.
 
     `gpus` is the share that jobs believe to have; nothing is reserved.
     """
-    conductor = Dispatcher(source, monitors, threads=1, gpus=gpus)
+    conductor = Dispatcher(source, monitors, threads=threads, gpus=gpus)
     while (job := conductor.start("here")) is not None:
         with contextlib.suppress(Stopped):
-            (work or default_work())(job.plain(), _report_here(conductor))
+            (work or default_work())(job.plain(), _report_here(conductor), threads=threads)
         conductor.raise_if_broken()  # `work` takes whatever is raised for the job's own fault
         conductor.end("here", lost=None)
 
@@ -100,9 +101,11 @@ def without_ray(monkeypatch) -> None:
     monkeypatch.setattr(session, "Tracker", NoTracker)
     monkeypatch.setattr(execution, "start_ray", lambda address, study: None)
     monkeypatch.setattr(execution, "stop_ray", lambda: None)
-    monkeypatch.setattr(execution, "share", lambda asked: Share(1, 0.0, 1))
+    monkeypatch.setattr(execution, "share", lambda asked: Share(asked.cpus, 0.0, 1))
     monkeypatch.setattr(
         execution,
         "execute",
-        lambda source, *, monitors, **_: execute_here(source, monitors=monitors),
+        lambda source, *, monitors, share, **_: execute_here(
+            source, monitors=monitors, threads=share.cpus
+        ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -25,6 +26,7 @@ COLUMNS = (
     "config",
     "mlflow_run_id",
     "failure",
+    "environment",
 )
 # A recheck trains one of the search's best trials again, on another seed: part of its budget.
 SEARCHED = ("search", "recheck")
@@ -51,7 +53,9 @@ def read_runs(source: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
             try_="pass the runs.csv of the study",
         )
     runs = raw.reindex(columns=list(COLUMNS)).copy()
-    for column in ("phase", "arm", "condition", "status", "config", "mlflow_run_id", "failure"):
+    for column in (
+        "phase", "arm", "condition", "status", "config", "mlflow_run_id", "failure", "environment",
+    ):  # fmt: skip
         runs[column] = runs[column].astype(object).where(runs[column].notna(), "").map(str)
     for column in ("trial", "epochs", "planned_epochs", "seconds", "value"):
         runs[column] = pd.to_numeric(runs[column], errors="coerce").astype(float)
@@ -92,6 +96,31 @@ def failures(runs: pd.DataFrame | None) -> dict[tuple[str, str, object], str]:
             strict=True,
         )
     }
+
+
+def environments(runs: pd.DataFrame | None) -> dict[tuple[str, str, object], dict[str, str]]:
+    """(arm, condition, seed) -> where it ran, of confirmation runs of which that is known."""
+    if runs is None:
+        return {}
+    known = runs[(runs["phase"] == "confirm") & (runs["environment"] != "")]
+    return {
+        (arm, condition or "default", seed): environment_of(text)
+        for arm, condition, seed, text in zip(
+            known["arm"], known["condition"], known["seed"].tolist(), known["environment"],
+            strict=True,
+        )
+    }  # fmt: skip
+
+
+def environment_of(cell: str) -> dict[str, str]:
+    """What a cell of the column `environment` says; {} where nothing is known."""
+    try:
+        found = json.loads(cell or "{}")
+    except ValueError:
+        return {}
+    return (
+        {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+    )
 
 
 def replicates_of(runs: pd.DataFrame | None) -> Replicates:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.inputs import Plan, parse_metric, selected_on
 from analysis.inputs.results_table import Results
-from analysis.inputs.runs_table import units_ended
+from analysis.inputs.runs_table import environments, units_ended
 from analysis.report_json import clean
 from analysis.sections import cost, curves, ledger, ranks, search
 from analysis.sections.design import design, versions
@@ -69,6 +69,12 @@ def assemble_report(
         record["trials"] = plan.trials
         record["selected_on"] = selected_on(parse_metric(record["metric"]), plan.search_metrics)
         record["absent"] = absent(record)
+    ran_on = environments(runs)
+    for contrast, record in zip([*declared, *others], compared, strict=True):
+        record["mixed_units"] = ledger.mixed_units(
+            ran_on, (contrast.a, contrast.b), contrast.conditions,
+            {seed: results.unit_of(seed) for seed in record["seeds"]},
+        )  # fmt: skip
     for claim, record in zip(plan.claims, compared, strict=False):
         if claim.kind == "curve":
             record["early_minus_late"] = curves.early_minus_late(
@@ -91,6 +97,7 @@ def assemble_report(
         "curves": curves.curves(results, plan, arms, conditions),
         "cost": cost.cost(results, plan, shown, runs),
         "ledger": ledger.ledger(runs),
+        "environments": ledger.environments(runs),
         "search": search.search(runs, results, plan, importance),
         "missing": _missing(results),
         "runs": _runs(runs),

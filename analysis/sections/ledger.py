@@ -7,10 +7,11 @@ and confirmed, and the epochs and device-seconds spent.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from analysis.inputs.runs_table import SEARCHED
+from analysis.inputs.runs_table import SEARCHED, environment_of
 
 # Budgets of two arms that differ by more than this are flagged on the report's first page.
 TOLERATED = 0.05
@@ -55,6 +56,55 @@ def _budget(runs: pd.DataFrame) -> str:
         except (ValueError, AttributeError, StopIteration):
             units.add("epochs")
     return units.pop() if len(units) == 1 else "epochs"
+
+
+def environments(runs: pd.DataFrame | None) -> list[dict]:
+    """The environments in which runs were computed, each with its number of runs."""
+    if runs is None:
+        return []
+    counted = runs.loc[runs["environment"] != "", "environment"].value_counts(sort=False)
+    found = [
+        {"environment": environment_of(text), "runs": int(count)} for text, count in counted.items()
+    ]
+    return [row for row in found if row["environment"]]
+
+
+def environment_warnings(rows: list[dict]) -> list[str]:
+    """Runs from several environments, with what differs between them, in words."""
+    if len(rows) < 2:
+        return []
+    names = sorted({name for row in rows for name in row["environment"]})
+    differing = [n for n in names if len({row["environment"].get(n) for row in rows}) > 1]
+    parts = [
+        f"{row['runs']} runs with "
+        + ", ".join(f"{name} {row['environment'].get(name, 'not set')}" for name in differing)
+        for row in rows
+    ]
+    return [
+        "Runs come from different environments, where the same training gives other numbers:"
+        f" {'; '.join(parts)}."
+    ]
+
+
+def mixed_units(
+    ran_on: Mapping[tuple, Mapping[str, str]],
+    arms: Sequence[str],
+    conditions: Sequence[str],
+    units: Mapping[object, object],
+) -> int:
+    """How many units compare runs of different environments.
+
+    Args:
+        ran_on: (arm, condition, seed) -> environment.
+        arms, conditions: that are compared.
+        units: seed -> unit.
+    """
+    mixed = set()
+    for seed, unit in units.items():
+        known = [ran_on[k] for a in arms for c in conditions if (k := (a, c, seed)) in ran_on]
+        if any(environment != known[0] for environment in known):
+            mixed.add(unit)
+    return len(mixed)
 
 
 def budget_warnings(rows: list[dict]) -> list[str]:

@@ -48,6 +48,7 @@ def warnings_of(
             "The results were looked at before the planned number of units without this"
             f" being planned: every verdict is exploratory and stays undecided ({whys})."
         )
+    found += ledger.environment_warnings(report["environments"])
     found += ledger.budget_warnings(report["ledger"]) + ledger.failure_warnings(report["ledger"])
     broken = report["missing"]
     if broken and not report["ledger"]:

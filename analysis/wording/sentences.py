@@ -75,6 +75,9 @@ def claim_sentence(asks: str, verdict: str, record: dict) -> str:
         text += " This is about the frozen settings; another search may freeze others."
     if record["selected_on"] and verdict != "invalid":
         text += f" {selection_note(record['selected_on'])}"
+    if record["mixed_units"] and verdict != "invalid":
+        units = f"{record['mixed_units']} of {record['n_units']} {record['unit_of_analysis']}s"
+        text += f" In {units} the two arms ran in different environments."
     if verdict == "undecided":
         text += f" Why: {why(record)}. {what_it_takes(record)}".rstrip()
     return text

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from study.execution.protocols import Monitor, Source
-from study.records import Ending, Job, Record, record_from
+from study.records import Ending, Environment, Job, Record, record_from
 
 Work = Callable[..., None]  # as `run_job`
 STARTS = 4  # of a job whose worker is lost before any report
@@ -32,6 +32,7 @@ class Dispatcher:
         self._jobs: dict[str, Job] = {}
         self._records: dict[str, list[Record]] = {}
         self._outcomes: dict[str, tuple[str, str]] = {}
+        self._environments: dict[str, Environment] = {}
         self._broken: BaseException | None = None
         self._short: set[str] = set()  # trials whose memory ran out, to be run again
         self._again: deque[tuple[Job, list[Record]]] = deque()
@@ -78,6 +79,7 @@ class Dispatcher:
             # first one sent: its last record, which alone has the final figures, counts.
             known[:] = [r for r in known if r.epoch < sent[-1].epoch] + [sent[-1]]
         known += new
+        self._note_environment(trial_id, result.get("environment", {}))
         # A job that has ended by itself is not stopped any more.
         stop = bool(new) and self._source.on_records(job, new) and not result["outcome"]
         for monitor in self._monitors:
@@ -90,6 +92,13 @@ class Dispatcher:
         elif stop:
             self._outcomes[trial_id] = ("stopped", "")
         return stop
+
+    def _note_environment(self, trial_id: str, now: Environment) -> None:
+        """A training whose worker was lost may have gone on upon another machine."""
+        before = self._environments.get(trial_id, now)
+        self._environments[trial_id] = {
+            name: value if before.get(name) == value else "several" for name, value in now.items()
+        }
 
     def end(self, trial_id: str, *, lost: str | None) -> None:
         job = self._jobs.pop(trial_id, None)
@@ -106,7 +115,8 @@ class Dispatcher:
             self._again.append((job, self._records.pop(trial_id)))
             return
         outcome, failure = self._outcomes.pop(trial_id, ("failed", lost or "the worker vanished"))
-        ending = Ending(job, outcome, tuple(self._records.pop(trial_id)), failure)
+        ran_on = self._environments.pop(trial_id, {})
+        ending = Ending(job, outcome, tuple(self._records.pop(trial_id)), failure, ran_on)
         self._source.on_end(ending)
         for monitor in self._monitors:
             monitor.on_end(ending)

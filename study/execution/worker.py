@@ -13,7 +13,7 @@ from typing import Any
 
 from study.errors import listing
 from study.execution.checkpoints import Checkpoint
-from study.records import Job, Record, job_from
+from study.records import Environment, Job, Record, environment_here, job_from
 from study.workload import Diverged, Figures, ReportError, Run, Stopped, Workload, load_workload
 
 Report = Callable[[dict[str, Any]], None]
@@ -26,8 +26,9 @@ FLUSH_EVERY_S = 1.0  # a report costs the driver some 10 ms, an epoch may take n
 def run_job(data: Mapping[str, Any], report: Report, *, threads: int = 1) -> None:
     """Train and report until the job ends one way or another; never raises for the job's faults.
 
-    Each report is `{"records": [...], "outcome": None}`; the last one's outcome is "finished",
-    "diverged" or "failed" with `failure`, a text, and `out_of_memory` if that was the cause. A job
+    Each report is `{"records": [...], "environment": {...}, "outcome": None}`; the last one's
+    outcome is "finished", "diverged" or "failed" with `failure`, a text, and `out_of_memory` if
+    that was the cause. A job
     that finds its checkpoint continues from it and reports the epochs before it again: the driver
     may not have heard of them.
 
@@ -42,7 +43,8 @@ def run_job(data: Mapping[str, Any], report: Report, *, threads: int = 1) -> Non
     job = job_from(dict(data))
     _reset_gpu_statistics()
     checkpoint = Checkpoint(job)
-    outbox, to_be_continued = _Outbox(report, job, checkpoint), False
+    environment = environment_here(threads=threads, gpus=bool(job.gpus))
+    outbox, to_be_continued = _Outbox(report, job, checkpoint, environment), False
     try:
         _train(job, outbox, checkpoint, threads)
         outbox.check_complete()
@@ -121,8 +123,11 @@ class _Outbox:
     epoch counts once, with the figures that were reported first.
     """
 
-    def __init__(self, report: Report, job: Job, checkpoint: Checkpoint) -> None:
+    def __init__(
+        self, report: Report, job: Job, checkpoint: Checkpoint, environment: Environment
+    ) -> None:
         self._report, self._job, self._checkpoint = report, job, checkpoint
+        self._environment = environment
         self._waiting: list[dict[str, Any]] = []
         self._all: list[Record] = []
         self._earlier: list[Record] = []
@@ -217,6 +222,7 @@ class _Outbox:
                     "outcome": outcome,
                     "failure": failure,
                     "out_of_memory": out_of_memory,
+                    "environment": self._environment,
                 }
             )
         except Stopped:

@@ -9,6 +9,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "arm": ["REJECTED", "optuna_name"],
         "confirmation": ["ConfirmSource", "confirmation_jobs", "same_training"],
         "objectives": ["front", "judged"],
+        "optuna_storage": ["designs_of", "open_read_only"],
         "replicates": ["ReplicatesSource"],
         "search": ["SearchSource"],
     },

@@ -12,6 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 from study.design import Parameter, Study, arms_of, twin_seed
 from study.design.seeds import derive
 from study.phases.objectives import direction, gain, judged
+from study.phases.optuna_storage import DESIGNS
 from study.phases.pruners import DECLARED, pruner
 from study.phases.samplers import sampler
 from study.records import Ending, Record
@@ -39,9 +40,12 @@ class ArmSearch:
         study: with a `search`.
         name: of the arm.
         storage: of Optuna.
+        design: hash of the study's design, which the history names too; "" where there is none.
     """
 
-    def __init__(self, study: Study, name: str, storage: optuna.storages.BaseStorage) -> None:
+    def __init__(
+        self, study: Study, name: str, storage: optuna.storages.BaseStorage, design: str = ""
+    ) -> None:
         assert study.search is not None
         self.name, self._study, self._search = name, study, study.search
         self.arm = arms_of(study)[name]
@@ -58,6 +62,9 @@ class ArmSearch:
             load_if_exists=True,
             pruner=pruner(self._search.pruned, self.epochs),
         )
+        designs = self._optuna.user_attrs.get(DESIGNS, [])
+        if design and design not in designs:
+            self._optuna.set_user_attr(DESIGNS, [*designs, design])
         points = self._space.points()
         self._points = points and [p for p in points if self.arm.admits(p)]
         first = self.arm.first

@@ -5,14 +5,33 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 import optuna
+from optuna.exceptions import StorageInternalError
+from optuna.study import get_all_study_summaries
 from sqlalchemy import event
 from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import SQLAlchemyError
 
 from study.errors import Paused
 
+DESIGNS = "designs"  # user attribute of an arm's history: hashes, as in the records of its runs
 LOCK_TIMEOUT_S = 60
+
+
+def open_read_only(file: Path) -> optuna.storages.RDBStorage:
+    """The storage of a search, of which nothing is written, not even a lock."""
+    return optuna.storages.RDBStorage(f"sqlite:///file:{quote(str(file))}?mode=ro&uri=true")
+
+
+def designs_of(folder: Path) -> set[str]:
+    """Hashes of the designs under which a folder's searches ran; none where it cannot be read."""
+    try:
+        found = get_all_study_summaries(open_read_only(folder / "search.db"), False)
+    except (SQLAlchemyError, StorageInternalError):  # `--verify` names a missing or damaged file
+        return set()
+    return {design for arm in found for design in arm.user_attrs.get(DESIGNS, ())}
 
 
 def open_storage(folder: Path) -> optuna.storages.RDBStorage:

@@ -50,7 +50,7 @@ class SearchSource:
         self._study, self._search, self._ledger = study, study.search, ledger
         self._folder = folder
         storage = storage or open_storage(folder)
-        self._arms = {name: ArmSearch(study, name, storage) for name in study.arms}
+        self._arms = {name: ArmSearch(study, name, storage, ledger.design) for name in study.arms}
         self._trials: dict[str, optuna.Trial] = {}  # running jobs, by key
         self._spent = {name: _Spent() for name in study.arms}
         known = set()

@@ -17,12 +17,16 @@ from study.records.job import Job, Outcome, Record, job_from, record_from
 
 @dataclass(frozen=True)
 class Ending:
-    """A job that ended: its records, how and why it ended, and the `stamp` of its ledger."""
+    """A job that ended: its records, how and why it ended.
+
+    `environment` is where it ran, `stamp` what its ledger knew then.
+    """
 
     job: Job
     outcome: Outcome
     records: tuple[Record, ...]
     failure: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict, compare=False)
     stamp: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
@@ -56,6 +60,7 @@ class Ledger:
 
     def __init__(self, folder: Path, stamp: Mapping[str, str] | None = None) -> None:
         self._folder, self._stamp = folder / "runs", dict(stamp or {})
+        self.design = self._stamp.get("design", "")
 
     def write(self, ending: Ending) -> None:
         """Keep an ending; whole or not at all."""
@@ -63,6 +68,7 @@ class Ledger:
             "job": ending.job.plain(),
             "outcome": ending.outcome,
             "failure": ending.failure,
+            "environment": dict(ending.environment),
             "stamp": self._stamp,
             "records": [record.plain() for record in ending.records],
         }
@@ -76,8 +82,10 @@ class Ledger:
         try:
             data = json.loads(self._file(key).read_text())
             records = tuple(record_from(record) for record in data["records"])
-            stamp = data.get("stamp", {})
-            return Ending(job_from(data["job"]), data["outcome"], records, data["failure"], stamp)
+            return Ending(
+                job_from(data["job"]), data["outcome"], records, data["failure"],
+                data.get("environment", {}), data.get("stamp", {}),
+            )  # fmt: skip
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 

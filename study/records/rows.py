@@ -12,6 +12,7 @@ from study.records.ledger import Ending
 RUN_COLUMNS = (
     "phase", "arm", "condition", "replicate", "seed", "trial", "status", "epochs",
     "planned_epochs", "seconds", "value", "test_reads", "config", "mlflow_run_id", "failure",
+    "environment",
 )  # fmt: skip
 RESULT_COLUMNS = (
     "arm", "condition", "replicate", "seed", "epoch", "metric", "value", "correct", "total",
@@ -60,7 +61,14 @@ def run_row(
         json.dumps(job.config, sort_keys=True),
         run_ids.get(job.key, ""),
         ending.failure if ending else "",
+        json.dumps(_environment(ending), sort_keys=True) if ending else "",
     )  # fmt: skip
+
+
+def _environment(ending: Ending) -> dict[str, str]:
+    """Where a run was computed, and with which code of the user's own; {} of earlier versions."""
+    code = ending.stamp.get("code")
+    return dict(ending.environment) | ({"own code": code} if code else {})
 
 
 def _or_empty(value: int | None) -> int | str:

@@ -83,13 +83,20 @@ def looks_at(folder: Folder) -> list[dict[str, Any]]:
 
 
 def breaks(folder: Folder) -> list[str]:
-    """Where log, design and runs do not belong together (any more)."""
+    """Where log, design, search and runs do not belong together (any more)."""
+    from study.phases import designs_of  # takes Optuna, which most callers do without
+
     found = folder.log.breaks()
     designs = {entry.get("hash") for entry in folder.log.entries() if "session" in entry}
     if folder.hash() != folder.computed_hash():
         found.append("study.yaml: the design differs from the one that its hash was taken of")
     elif designs and folder.hash() not in designs:
         found.append("study.yaml: no session of the log ran under this design")
+    logged = [entry["environment"] for entry in folder.log.entries() if entry.get("environment")]
+    if any(known not in logged for known in folder.environments()):
+        found.append("study.yaml: has an environment in which no session of the log ran")
+    if designs_of(folder.path) - designs:
+        found.append("search.db: trials ran under a design that sessions.jsonl does not have")
     return found + list(_runs_of_others(folder, designs))
 
 

@@ -7,10 +7,10 @@ import json
 import platform
 import sys
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from study.environment import gpu_names
+from study.records import processor
 from study.reporting.looks import looks_at
 from study.storage import Folder
 
@@ -39,20 +39,10 @@ def hardware() -> dict[str, str]:
     """What the driver's machine is."""
     return {
         "system": f"{platform.system()} {platform.machine()}",
-        "processor": _processor(),
+        "processor": processor(),
         "gpus": ", ".join(gpu_names()) or "none",
         "python": sys.executable.rsplit("/", 1)[-1],
     }
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or "unknown"
 
 
 def provenance_of(folder: Folder) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import optuna
 from optuna.exceptions import StorageInternalError
@@ -19,7 +18,7 @@ from analysis.report import analyse
 from analysis.report_json import differences
 from study.design import Study
 from study.errors import StudyError, first_line
-from study.phases import REJECTED, judged, optuna_name, same_training
+from study.phases import REJECTED, judged, open_read_only, optuna_name, same_training
 from study.records import RESULT_COLUMNS, RUN_COLUMNS, Ending, Ledger, key_start, result_rows
 from study.reporting.importance import importances
 from study.reporting.looks import breaks
@@ -138,10 +137,8 @@ def _search(folder: Folder, study: Study) -> Iterator[str]:
 
 def _trials(file: Path, study: Study, arm: str) -> list[FrozenTrial]:
     """Ended trials of an arm, without draws that were never tried. Writes nothing."""
-    place = quote(str(file))
-    storage = optuna.storages.RDBStorage(f"sqlite:///file:{place}?mode=ro&uri=true")
     try:
-        known = optuna.load_study(study_name=optuna_name(study, arm), storage=storage)
+        known = optuna.load_study(study_name=optuna_name(study, arm), storage=open_read_only(file))
     except KeyError:
         return []
     trials = known.get_trials(deepcopy=False)

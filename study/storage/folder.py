@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from pydantic import ValidationError
 from analysis.inputs.session_log import SessionLog
 from study.design import Study
 from study.errors import StudyError, dotted
-from study.records import digest, write_whole
+from study.records import Environment, digest, nearest_differences, write_whole
 
 # What may change when a study is resumed: it neither alters a verdict's meaning nor any past run.
 _FREE = ("resources", "beside")
+# What `study.yaml` has beside the design.
+_RECORDED = ("id", "hash", "environments")
 
 
 class Folder:
@@ -49,17 +52,33 @@ class Folder:
                 free_name=self._free_name(),
             )
 
-    def open(self, study: Study, *, command: str, storage: str) -> str:
+    def open(
+        self,
+        study: Study,
+        *,
+        command: str,
+        storage: str,
+        environment: Environment | None = None,
+        other_environment: bool = False,
+    ) -> str:
         """Write the design of a new study, or check that an old one may continue; the study's id.
 
         Call it under `locked`: another command may be running this study.
 
+        Args:
+            study: as it is to run now.
+            command, storage: for messages.
+            environment: in which its trainings will run; None where that is not known.
+            other_environment: whether it may be another one than those before.
+
         Raises:
-            StudyError: the folder holds another design, or one that was tampered with.
+            StudyError: the folder holds another design, or one that was tampered with; or the study
+                would continue in another environment.
         """
+        here = [dict(environment)] if environment else []
         if not self.study_yaml.exists():
             self._refuse_without_design(command)
-            self._write(study, identity=uuid.uuid4().hex)
+            self._write(study, identity=uuid.uuid4().hex, environments=here)
             return self.identity()
         if self.hash() != self.computed_hash():
             raise StudyError(
@@ -76,8 +95,31 @@ class Folder:
                 "search.trials_per_arm before the confirmation has begun, other resources\n"
                 f"  try: {command} --name {self._free_name()}"
             )
-        self._write(study, identity=self.identity())
+        known = self.environments()
+        moved = nearest_differences(known, here[0]) if here else []
+        if moved and not other_environment:
+            raise StudyError(
+                f"{storage}/{study.name} ran in another environment, where the same training gives "
+                "other numbers; nothing was changed\n"
+                + "".join(f"  {difference}\n" for difference in moved)
+                + "  try: continue where it began; or add --other-environment: finished runs are "
+                "kept, and the report says which runs ran where"
+            )
+        if moved:  # no training is computed half there, half here
+            shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
+        self._write(
+            study, identity=self.identity(),
+            environments=[*known, *here] if moved or not known else known,
+        )  # fmt: skip
         return self.identity()
+
+    def has_trained(self) -> bool:
+        """Whether any trial or run has begun here, whatever else is left of the study."""
+        return (self.path / "search.db").exists() or any((self.path / "runs").rglob("*.json"))
+
+    def environments(self) -> list[dict[str, str]]:
+        """In which the study has run; none of a study of an earlier version."""
+        return list(self._declared().get("environments", []))
 
     def identity(self) -> str:
         """The study's id, which tells it from others of the same name."""
@@ -90,7 +132,7 @@ class Folder:
     def computed_hash(self) -> str:
         """The hash that the design in `study.yaml` should have."""
         declared = self._declared()
-        return _design_hash({k: v for k, v in declared.items() if k not in ("id", "hash")})
+        return _design_hash({k: v for k, v in declared.items() if k not in _RECORDED})
 
     def load(self) -> Study:
         """The study as resolved when it was started.
@@ -183,10 +225,12 @@ class Folder:
 
     def _refuse_without_design(self, command: str) -> None:
         """A study that has begun and lost its design would take any other for its own."""
-        begun = [entry["at"] for entry in self.log.entries() if "session" in entry]
+        begun = [f"began on {entry['at']}" for entry in self.log.entries() if "session" in entry]
+        if self.has_trained():
+            begun.append("has trained")
         if begun:
             raise StudyError(
-                f"{self.study_yaml} is missing, but the study began on {begun[0]}: what was "
+                f"{self.study_yaml} is missing, but the study {begun[0]}: what was "
                 "declared then is not known\n"
                 f"  try: restore the file, or start a new study: {command} --name "
                 f"{self._free_name()}"
@@ -204,9 +248,12 @@ class Folder:
             "  try: restore the file, or start the study again with --name"
         )
 
-    def _write(self, study: Study, *, identity: str) -> None:
+    def _write(
+        self, study: Study, *, identity: str, environments: Sequence[dict[str, str]]
+    ) -> None:
         declared = study.declared()
         data = {"id": identity, "hash": _design_hash(declared)} | declared
+        data |= {"environments": [*environments]} if environments else {}
         header = "# Written by study.run: the study as resolved, and its hash. Do not edit.\n"
         write_whole(self.study_yaml, header + yaml.safe_dump(data, sort_keys=False))
 

@@ -2,7 +2,7 @@
 
 from study.workload.function import FunctionWorkload
 from study.workload.interface import Settings, SettingsError, Workload
-from study.workload.registry import load_object, load_workload
+from study.workload.registry import load_object, load_workload, own_code
 from study.workload.run import Diverged, Figures, ReportError, Run, Stopped
 from study.workload.settings import allowed, choices_of, integral
 
@@ -21,4 +21,5 @@ __all__ = [
     "integral",
     "load_object",
     "load_workload",
+    "own_code",
 ]

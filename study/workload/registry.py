@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -141,6 +142,17 @@ def _changes_of(beside: str) -> dict[str, tuple[str, int]]:
         for name, file in files.items()
         if beside and file and file.startswith(start) and os.path.exists(file)
     }
+
+
+def own_code(beside: str) -> str:
+    """Digest of the modules that were imported from the folder beside a study; "" for none."""
+    files = sorted(file for file, _ in _changes_of(beside).values())
+    if not files:
+        return ""
+    content = hashlib.sha256()
+    for file in files:
+        content.update(os.path.relpath(file, beside).encode() + b"\0" + Path(file).read_bytes())
+    return content.hexdigest()[:12]
 
 
 def _forget_changed(beside: str) -> None:
