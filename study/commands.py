@@ -12,6 +12,7 @@ import typer
 
 from analysis.broken_pipe import run
 from study.errors import WRONG_INPUT
+from study.masking import masked_output
 
 
 def as_command(function: Callable[..., int]) -> Callable[..., None]:
@@ -49,7 +50,8 @@ def new_app(**options: bool) -> typer.Typer:
 def exit_code(app: typer.Typer, argv: Sequence[str] | None, *, name: str) -> int:
     """Run a program and return its exit code instead of ending the process."""
     try:
-        app(list(sys.argv[1:] if argv is None else argv), prog_name=name)
+        with masked_output():
+            app(list(sys.argv[1:] if argv is None else argv), prog_name=name)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else WRONG_INPUT * bool(ended.code)
     return 0

@@ -20,6 +20,7 @@ from study import phases, planning
 from study.design import Study
 from study.errors import StudyError
 from study.execution.ray_thread import RayThread
+from study.masking import masked
 from study.records import Environment, Ledger, environment_here
 from study.reporting import (
     Seen,
@@ -150,7 +151,7 @@ def _session(
         _note_seen(request, folder, console)
     number = len(folder.log.entries()) + 1
     folder.log.append(
-        session=number, command=request.named, versions=versions(), hardware=hardware(),
+        session=number, command=masked(request.named), versions=versions(), hardware=hardware(),
         seeds=study.all_seeds, hash=folder.hash(), units=ended_units(folder, study),
         environment=environment,
     )  # fmt: skip
@@ -201,7 +202,7 @@ def check_environment(study: Study) -> None:
 
 
 def _warn(text: str) -> None:
-    print(text, file=sys.stderr)
+    print(masked(text), file=sys.stderr)
 
 
 class Session:

@@ -83,8 +83,14 @@ def _knock(address: str) -> None:
 
 def own_node_alive() -> Callable[[], bool]:
     """For later: whether Ray's process on this machine lives. Tune would wait for it forever."""
-    own = ray.get_runtime_context().get_node_id()
-    return lambda: any(node["NodeID"] == own and node["Alive"] for node in ray.nodes())
+    context = ray.get_runtime_context()
+    own, head = context.get_node_id(), context.gcs_address
+
+    def alive() -> bool:
+        _knock(head)  # without it Ray would wait a minute for an answer
+        return any(node["NodeID"] == own and node["Alive"] for node in ray.nodes())
+
+    return alive
 
 
 def own_cores() -> int:

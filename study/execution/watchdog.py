@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-EVERY_S = 5.0
+EVERY_S = 3.0
 ERRORS = 3  # in a row; a single one may be a call that was lost, or a head that is busy
 END_AFTER_S = 10.0
 

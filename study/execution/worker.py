@@ -13,6 +13,7 @@ from typing import Any
 
 from study.errors import listing
 from study.execution.checkpoints import Checkpoint
+from study.masking import masked
 from study.records import Environment, Job, Record, environment_here, job_from
 from study.workload import Diverged, Figures, ReportError, Run, Stopped, Workload, load_workload
 
@@ -220,7 +221,7 @@ class _Outbox:
                 {
                     "records": waiting,
                     "outcome": outcome,
-                    "failure": failure,
+                    "failure": masked(failure),
                     "out_of_memory": out_of_memory,
                     "environment": self._environment,
                 }

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from study.masking import masked
+
 LOCAL_UI = "http://127.0.0.1:5000"  # where `mlflow ui` listens unless told otherwise
 
 
@@ -41,7 +43,7 @@ def browse_command() -> str:
     shown = "sqlite:///mlflow.db" if uri == local else uri
     # Without these it starts job workers that take 1.7 GB and outlive it.
     lean = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1"
-    return f"{lean} --backend-store-uri {shown}"
+    return f"{lean} --backend-store-uri {masked(shown)}"
 
 
 def ui_command(port: int) -> list[str]:

@@ -48,7 +48,9 @@ class MlflowWriter:
         self._pending: dict[str, list[Any]] = {}
         self._logged: dict[str, int] = {}  # last epoch written, by key
         self._names: dict[str, set[str]] = {}  # metrics written, by key
-        self._find_runs()
+        self._closed: set[str] = set()  # runs that are complete
+        self._bare: set[str] = set()  # runs without parameters yet
+        self.find_runs()
 
     def _open_experiment(self, name: str) -> str:
         found = self._client.get_experiment_by_name(name)
@@ -61,7 +63,8 @@ class MlflowWriter:
         kind = {"mlflow.experimentKind": "custom_model_development"}  # opens on trainings
         return str(self._client.create_experiment(name, artifact_location=place, tags=kind))
 
-    def _find_runs(self) -> None:
+    def find_runs(self) -> None:
+        """What there is already: of an earlier session, or of before an error."""
         token: str | None = ""
         while token is not None:
             page = self._client.search_runs([self._experiment], max_results=1000,
@@ -69,12 +72,18 @@ class MlflowWriter:
             for run in page:
                 key = run.data.tags.get(KEY_TAG)
                 # A study of the same name in another folder has runs of its own.
-                if key and run.data.tags.get("study.id") == self._tags["study.id"]:
-                    self._ids[key] = run.info.run_id
-                    self._names[key] = set(run.data.metrics)
-                    if "seconds" in run.data.metrics:
-                        history = self._client.get_metric_history(run.info.run_id, "seconds")
-                        self._logged[key] = max(point.step for point in history)
+                mine = run.data.tags.get("study.id") == self._tags["study.id"]
+                if not key or not mine or key in self._ids:
+                    continue
+                self._ids[key] = run.info.run_id
+                self._names[key] = set(run.data.metrics)
+                if not run.data.params:
+                    self._bare.add(key)
+                if "outcome" in run.data.tags:
+                    self._closed.add(key)
+                elif "seconds" in run.data.metrics:
+                    history = self._client.get_metric_history(run.info.run_id, "seconds")
+                    self._logged[key] = max(point.step for point in history)
             token = page.token or None
 
     def place(self) -> dict[str, str]:
@@ -126,18 +135,20 @@ class MlflowWriter:
             for one in (*last.earlier, last):
                 self._add(key, one.epoch, {n: v for n, v in one.metrics.items() if n not in names})
         self._write(key)
-        self._client.set_tag(self._ids[key], "outcome", ending.outcome)
-        if ending.failure:
-            self._client.set_tag(self._ids[key], "failure", ending.failure[-4000:])
-        if ending.job.retried:
-            self._client.set_tag(self._ids[key], "retried", ending.job.retried)
+        tags = {"failure": ending.failure[-4000:], "retried": ending.job.retried}
+        tags = {"outcome": ending.outcome} | {n: text for n, text in tags.items() if text}
         if Path(ending.job.kept).is_dir():
             self._client.log_artifacts(self._ids[key], ending.job.kept)
         self._client.set_terminated(self._ids[key], _STATUS[ending.outcome])
+        # Last: whoever finds the tag takes the run for complete.
+        self._client.log_batch(
+            self._ids[key], tags=[self._RunTag(name, value) for name, value in tags.items()]
+        )
+        self._closed.add(key)
 
     def backfill(self, ending: Ending) -> None:
         key = ending.job.key
-        if key in self._ids and self._client.get_run(self._ids[key]).data.tags.get("outcome"):
+        if key in self._closed:
             return
         self.open(ending.job)
         self.add(key, ending.records)
@@ -167,20 +178,24 @@ class MlflowWriter:
             self._write(key)
 
     def _write(self, key: str) -> None:
-        metrics = self._pending.pop(key, [])
-        for start in range(0, len(metrics), _BATCH):
-            self._client.log_batch(self._ids[key], metrics=metrics[start : start + _BATCH])
+        metrics = self._pending.get(key, [])
+        while metrics:  # what is not written stays, for the next try
+            self._client.log_batch(self._ids[key], metrics=metrics[:_BATCH])
+            del metrics[:_BATCH]
+        self._pending.pop(key, None)
 
     def _run(self, key: str, name: str, *, parent: str | None, params: Mapping[str, Any]) -> str:
-        if key in self._ids:
-            return self._ids[key]
-        tags = self._tags | {KEY_TAG: key, "mlflow.runName": name}
-        if parent:
-            tags["mlflow.parentRunId"] = parent
-        run = self._client.create_run(self._experiment, run_name=name, tags=tags)
-        self._ids[key] = run.info.run_id
-        values = [self._Param(k, str(v)[:_VALUE_LIMIT]) for k, v in params.items()]
-        self._client.log_batch(run.info.run_id, params=values)
+        if key not in self._ids:
+            tags = self._tags | {KEY_TAG: key, "mlflow.runName": name}
+            if parent:
+                tags["mlflow.parentRunId"] = parent
+            run = self._client.create_run(self._experiment, run_name=name, tags=tags)
+            self._ids[key] = run.info.run_id
+            self._bare.add(key)
+        if key in self._bare:
+            values = [self._Param(k, str(v)[:_VALUE_LIMIT]) for k, v in params.items()]
+            self._client.log_batch(self._ids[key], params=values)
+            self._bare.discard(key)
         return self._ids[key]
 
 
