@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, WRONG_INPUT, TO_BE_CONTINUED, INTERRUPTED = 0, 1, 2, 75, 130
 
 Path = tuple[str | int, ...]
 

@@ -10,6 +10,7 @@ from study.environment import quieten
 quieten()  # before Ray, MLflow and PyTorch are imported
 
 import errno  # noqa: E402
+import re  # noqa: E402
 import shlex  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
@@ -23,7 +24,15 @@ import typer  # noqa: E402
 from rich.console import Console  # noqa: E402
 
 from study.commands import call, leave  # noqa: E402
-from study.errors import DONE, FAILED, INTERRUPTED, WRONG_INPUT, Paused, StudyError  # noqa: E402
+from study.errors import (  # noqa: E402
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    TO_BE_CONTINUED,
+    WRONG_INPUT,
+    Paused,
+    StudyError,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from study.design import Study
@@ -67,13 +76,23 @@ def run(
     address: Annotated[
         str | None, typer.Option(help="Of a running Ray cluster; default: this machine.")
     ] = None,
+    stop_after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Stop then, e.g. 7h30m, to be resumed; also on SIGUSR1, as Slurm warns.",
+        ),
+    ] = None,
     storage: Storage = "studies",
 ) -> int:
     """Search each arm, confirm the winners on fresh paired seeds, report."""
     asked = _Asked(spec, profile, tuple(overrides or ()), name, address, storage)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
+    stopped = _Stopped()
+    for number in _STOPPING:
+        signal.signal(number, stopped.by)
     try:
+        if stop_after is not None:
+            signal.setitimer(signal.ITIMER_REAL, _seconds(stop_after))
         if dry_run:
             return _planned(asked, pilot)
         return _carried_out(asked, resume=resume, pilot=pilot, other=other_environment)
@@ -87,10 +106,48 @@ def run(
         return _disk_error(error, asked)
     except KeyboardInterrupt:
         print(
-            f"\ninterrupted; what has finished is kept\n  to continue: {asked.named} --resume",
+            f"\n{stopped.why}; what has finished is kept, what was running goes on from its "
+            f"checkpoint\n  to continue: {asked.named} --resume",
             file=sys.stderr,
         )
-        return INTERRUPTED
+        return stopped.code
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+# Ctrl-C, the end of a container or job, Slurm's warning before it, and --stop-after.
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM)
+
+
+class _Stopped:
+    """What has stopped the command, if anything has."""
+
+    code, why = INTERRUPTED, "interrupted"
+
+    def by(self, number: int, frame: FrameType | None) -> None:
+        """A signal's handler."""
+        # A second Ctrl-C while Ray is being shut down would only break the orderly end.
+        for other in _STOPPING:
+            signal.signal(other, signal.SIG_IGN)
+        if number in (signal.SIGUSR1, signal.SIGALRM):
+            asked = "SIGUSR1" if number == signal.SIGUSR1 else "--stop-after"
+            self.code, self.why = TO_BE_CONTINUED, f"stopped by {asked}"
+        raise KeyboardInterrupt
+
+
+_TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
+
+
+def _seconds(text: str) -> int:
+    """`7h30m` as seconds; raises StudyError."""
+    found = _TIME.fullmatch(text.strip())
+    parts = [int(part or 0) for part in found.groups()] if found else [0]
+    total = sum(part * unit for part, unit in zip(parts, (86400, 3600, 60, 1), strict=False))
+    if not 0 < total < 10**9:
+        raise StudyError(
+            f"--stop-after is `{text}`\n  allowed: days, hours, minutes, seconds: 7h30m, 90m, 45s"
+        )
+    return total
 
 
 @dataclass(frozen=True)
@@ -183,13 +240,6 @@ def _disk_error(error: OSError, asked: _Asked) -> int:
         file=sys.stderr,
     )
     return FAILED
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    # A second Ctrl-C while Ray is being shut down would only break the orderly end.
-    for other in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(other, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 def main(argv: Sequence[str] | None = None) -> int:

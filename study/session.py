@@ -302,6 +302,8 @@ class Session:
                 retries=self.study.resources.retries,
                 monitors=(display, self.tracker),
                 own_process=self.own_process,
+                patience=self.study.resources.patience,
+                warn=_warn,
             )
 
     def _slots(self) -> int:

@@ -218,6 +218,8 @@ class Resources(_Model):
     cpus: Annotated[int, Field(ge=1)] = 1
     gpus: Annotated[float, Field(ge=0)] | Literal["auto"] = "auto"
     retries: Annotated[int, Field(ge=0)] = 2  # after a lost worker or node
+    # Seconds of silence after which a training's worker is ended; auto: by what they took so far.
+    patience: Annotated[float, Field(gt=0)] | Literal["auto", "none"] = "auto"
 
 
 class Study(_Model):

@@ -6,12 +6,14 @@ import contextlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from study.execution.protocols import Monitor, Source
+from study.execution.watchdog import Patience
 from study.records import Ending, Environment, Job, Record, record_from
 
 Work = Callable[..., None]  # as `run_job`
+Process = tuple[int, str]  # its number, and the id of its node
 STARTS = 4  # of a job whose worker is lost before any report
 
 
@@ -26,8 +28,15 @@ class Dispatcher:
     """Passes what happens between Tune and a source, each epoch once and in order."""
 
     def __init__(
-        self, source: Source, monitors: Sequence[Monitor], *, threads: int, gpus: float
+        self,
+        source: Source,
+        monitors: Sequence[Monitor],
+        *,
+        threads: int,
+        gpus: float,
+        patience: float | Literal["auto", "none"] = "auto",
     ) -> None:
+        self._patience, self._processes = Patience(patience), dict[str, Process]()
         self._source, self._monitors, self.threads, self._gpus = source, monitors, threads, gpus
         self._jobs: dict[str, Job] = {}
         self._records: dict[str, list[Record]] = {}
@@ -56,6 +65,7 @@ class Dispatcher:
             for monitor in self._monitors:
                 monitor.on_start(job)
         self._jobs[trial_id] = job
+        self._patience.started(trial_id, job.phase, job.planned_epochs)
         return job
 
     def exhausted(self) -> bool:
@@ -67,6 +77,8 @@ class Dispatcher:
     def result(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Whether the job should stop."""
         self._awaited.discard(trial_id)
+        if "process" in result:
+            self._processes[trial_id] = result["process"]
         if "records" not in result or trial_id in self._outcomes:
             return False
         job, known = self._jobs[trial_id], self._records[trial_id]
@@ -80,6 +92,7 @@ class Dispatcher:
             known[:] = [r for r in known if r.epoch < sent[-1].epoch] + [sent[-1]]
         known += new
         self._note_environment(trial_id, result.get("environment", {}))
+        self._patience.heard(trial_id, sent[-1].epoch if sent else 0, ended=bool(result["outcome"]))
         # A job that has ended by itself is not stopped any more.
         stop = bool(new) and self._source.on_records(job, new) and not result["outcome"]
         for monitor in self._monitors:
@@ -93,6 +106,24 @@ class Dispatcher:
             self._outcomes[trial_id] = ("stopped", "")
         return stop
 
+    def hanging(self) -> list[tuple[Process, str]]:
+        """The processes of trainings that have been silent for too long, with what to say of them.
+
+        To be asked in each step of the loop that calls `result`.
+        """
+        self._patience.tick()
+        return [
+            (
+                self._processes.pop(trial_id),
+                f"{self._jobs[trial_id].key}: no sign of life for {silent:.0f} s; its worker is "
+                "ended, and the training goes on from its checkpoint\n"
+                "  try: --set resources.patience=SECONDS if trainings of this study may be silent "
+                "for longer",
+            )
+            for trial_id, silent in self._patience.overdue()
+            if trial_id in self._processes
+        ]
+
     def _note_environment(self, trial_id: str, now: Environment) -> None:
         """A training whose worker was lost may have gone on upon another machine."""
         before = self._environments.get(trial_id, now)
@@ -102,6 +133,7 @@ class Dispatcher:
 
     def end(self, trial_id: str, *, lost: str | None) -> None:
         job = self._jobs.pop(trial_id, None)
+        self._patience.ended(trial_id)
         if job is None:
             return
         self._awaited.discard(trial_id)

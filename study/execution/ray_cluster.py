@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import secrets
+import signal
 import socket
 from collections.abc import Callable, Sequence
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from study.design import Study
 from study.environment import QUIET
@@ -91,6 +94,20 @@ def own_node_alive() -> Callable[[], bool]:
         return any(node["NodeID"] == own and node["Alive"] for node in ray.nodes())
 
     return alive
+
+
+def end_worker(pid: int, node: str) -> None:
+    """End a worker that does nothing any more; Ray starts what it ran in another one."""
+    if node == ray.get_runtime_context().get_node_id():
+        _kill(pid)
+    else:
+        there = NodeAffinitySchedulingStrategy(node, soft=False)
+        ray.remote(_kill).options(num_cpus=0, scheduling_strategy=there).remote(pid)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)  # a stopped process hears nothing else
 
 
 def own_cores() -> int:

@@ -13,17 +13,25 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import ray
 from ray import tune
-from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, RunConfig, TuneConfig
+from ray.tune import (
+    Callback,
+    CheckpointConfig,
+    FailureConfig,
+    PlacementGroupFactory,
+    RunConfig,
+    TuneConfig,
+)
 from ray.tune.error import TuneError
 from ray.tune.search import Searcher
 
 from study.errors import Paused
 from study.execution.dispatcher import STARTS, Dispatcher, Work, default_work
 from study.execution.protocols import Monitor, Source
-from study.execution.ray_cluster import own_node_alive
+from study.execution.ray_cluster import end_worker, own_node_alive
 from study.execution.resources import Share
 from study.execution.watchdog import watching
 from study.workload import Stopped
@@ -46,6 +54,8 @@ def execute(
     monitors: Sequence[Monitor] = (),
     work: Work | None = None,
     own_process: bool = True,
+    patience: float | Literal["auto", "none"] = "auto",
+    warn: Callable[[str], None] = lambda text: None,
 ) -> None:
     """Run jobs until the source has none left and all have ended.
 
@@ -60,13 +70,15 @@ def execute(
         session: a name that no earlier call used in this folder.
         retries: how often a job whose worker was lost is started again.
         monitors: hear of everything and decide nothing.
+        patience: seconds of silence after which a training's worker is ended, see `Patience`.
+        warn: is told of such workers.
         own_process: whether this process may be ended where Ray has died and a call hangs.
         work: what a worker does with a job, if not `study.execution.worker.run_job`.
     """
     remaining = source.remaining()
     if not remaining:
         return
-    conductor = Dispatcher(source, monitors, threads=share.cpus, gpus=share.gpus)
+    conductor = Dispatcher(source, monitors, threads=share.cpus, gpus=share.gpus, patience=patience)
     with _registered(conductor):
         tuner = tune.Tuner(
             tune.with_resources(_trainable(work), _resources(share.cpus)),
@@ -84,6 +96,7 @@ def execute(
                 stop=_stop,
                 failure_config=FailureConfig(max_failures=retries),
                 checkpoint_config=CheckpointConfig(num_to_keep=1),
+                callbacks=[_EndHanging(warn)],
             ),
         )
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
@@ -119,7 +132,9 @@ def _trainable(work: Work | None) -> Callable[[dict[str, Any]], None]:
                 threading.Thread(target=_end_if_stuck, args=(ended,), daemon=True).start()
                 raise Stopped from None
 
+        context = ray.get_runtime_context()
         try:
+            report({"process": (os.getpid(), context.get_node_id())})
             (work or default_work())(config["job"], report, threads=int(config["threads"]))
         except Stopped:
             sys.exit(0)
@@ -147,6 +162,23 @@ def _registered(conductor: Dispatcher) -> Iterator[None]:
         yield
     finally:
         _ACTIVE.remove(conductor)
+
+
+class _EndHanging(Callback):
+    """Asks the conductor in each step of Tune which workers hang, and ends them."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+
+    def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        conductor = _ACTIVE[-1]
+        with conductor.guarded():
+            for process, text in conductor.hanging():
+                self._warn(text)
+                end_worker(*process)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune pickles callbacks and never reads them again
 
 
 def _stop(trial_id: str, result: dict[str, Any]) -> bool:

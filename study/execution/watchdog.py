@@ -1,4 +1,7 @@
-"""The watchdog: looks whether what this process waits for is still there, and interrupts it."""
+"""The watchdog: whether what this process waits for is still there, and who has been silent long.
+
+`watching` interrupts a wait for a Ray that has died; `Patience` finds trainings that hang.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,21 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
 
 EVERY_S = 3.0
 ERRORS = 3  # in a row; a single one may be a call that was lost, or a head that is busy
 END_AFTER_S = 10.0
+
+# A training is given up after so many times what is known to be long, and a minute.
+OF_ITS_OWN, OF_OTHERS, AT_LEAST_S = 3, 10, 60.0
+_LONGEST_STEP_S = 2.0
+
+Stage = Literal["first", "epochs", "closing"]
 
 
 @contextmanager
@@ -82,3 +94,93 @@ def _end(reason: Exception) -> None:
         sys.stderr.write("\x1b[?25h")  # a live display hides the cursor
     print(f"\nthe study pauses: {reason}", file=sys.stderr, flush=True)
     os._exit(1)
+
+
+@dataclass
+class _Waiting:
+    """A training that is under way."""
+
+    phase: str
+    planned: int | None
+    since: float
+    stage: Stage = "first"
+    longest: float = 0.0  # between two of its reports
+    given_up: int = 0
+
+
+@dataclass
+class Patience:
+    """How long trainings may be silent, by what they and others took before.
+
+    Three times the longest time between two of its own reports, and a minute; before its first one
+    and after its last epoch but one, when it evaluates, ten times what others took, and a minute;
+    without a limit as long as none has come so far. Twice as long after each time that it was given
+    up: whoever shares the machine may have slowed it down.
+
+    Its clock goes only while `tick` is called: while the loop that hears of reports stands still,
+    none can be heard.
+
+    Args:
+        seconds: a limit for all of them instead; "none" for no limit.
+    """
+
+    seconds: float | Literal["auto", "none"] = "auto"
+    _now: float = 0.0
+    _ticked: float = field(default_factory=lambda: time.monotonic())
+    _waiting: dict[str, _Waiting] = field(default_factory=dict)
+    _taken: dict[tuple[str, Stage], float] = field(default_factory=dict)
+
+    def tick(self) -> None:
+        """Let the clock go on."""
+        now = time.monotonic()
+        self._now += min(now - self._ticked, _LONGEST_STEP_S)
+        self._ticked = now
+
+    def started(self, trial: str, phase: str, planned: int | None) -> None:
+        """A training begins, with so many epochs if that is known."""
+        self._waiting[trial] = _Waiting(phase, planned, self._now)
+
+    def heard(self, trial: str, epoch: int, *, ended: bool) -> None:
+        """It has reported up to an epoch, and has ended or not."""
+        found = self._waiting[trial]
+        gap, found.since = self._now - found.since, self._now
+        known = (found.phase if found.stage == "closing" else "", found.stage)
+        self._taken[known] = max(gap, self._taken.get(known, 0.0))
+        if found.stage == "epochs":
+            found.longest = max(gap, found.longest)
+        if ended:
+            del self._waiting[trial]
+        else:
+            # Of a training without a planned end any epoch may be the last one.
+            last = found.planned is None or epoch >= found.planned - 1
+            found.stage = "closing" if last else "epochs"
+
+    def ended(self, trial: str) -> None:
+        """It has ended, whether it has said so or not."""
+        self._waiting.pop(trial, None)
+
+    def overdue(self) -> list[tuple[str, float]]:
+        """The trainings that are to be given up, each with its seconds of silence."""
+        found = []
+        for trial, waiting in self._waiting.items():
+            silent, limit = self._now - waiting.since, self._limit(waiting)
+            if limit is not None and silent > limit:
+                found.append((trial, silent))
+                waiting.since, waiting.stage = self._now, "first"
+                waiting.given_up += 1
+        return found
+
+    def _limit(self, waiting: _Waiting) -> float | None:
+        if self.seconds == "none":
+            return None
+        if self.seconds != "auto":
+            return self.seconds * 2**waiting.given_up
+        if waiting.stage == "epochs" and waiting.longest:
+            limit = OF_ITS_OWN * waiting.longest
+        else:
+            phase = waiting.phase if waiting.stage == "closing" else ""
+            taken = self._taken.get((phase, waiting.stage))
+            if taken is None:
+                return None
+            limit = OF_OTHERS * max(taken, waiting.longest)
+        return (limit + AT_LEAST_S) * 2**waiting.given_up

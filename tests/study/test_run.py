@@ -16,7 +16,9 @@ import pandas as pd
 import pytest
 import yaml
 from closed_pipe import closed_pipe
+from in_process import TRAINING, without_ray, write_study
 
+from study import run as run_module
 from study.run import main
 
 ROOT = Path(__file__).parents[2]
@@ -395,6 +397,66 @@ def test_a_dry_run_takes_the_spread_from_an_earlier_study(smoke, monkeypatch, ca
     assert re.search(r"one of 0\.02, the margin, would take \d+ seeds", out)
     assert main([str(SMOKE), "--dry-run", "--pilot", "gone"]) == 2
     assert "there is no study" in capsys.readouterr().err
+
+
+STOPPING = TRAINING.replace(
+    "    for epoch",
+    """    import os, pathlib, signal, time
+    asked = pathlib.Path("stop")
+    if run.seed == 3 and asked.exists():
+        which = asked.read_text()
+        asked.unlink()
+        pathlib.Path("timer").write_text(str(signal.getitimer(signal.ITIMER_REAL)[0]))
+        os.kill(os.getpid(), getattr(signal, which))
+        time.sleep(20)
+    for epoch""",
+)
+
+
+@pytest.mark.parametrize(
+    ("how", "options", "code", "why"),
+    [
+        ("SIGUSR1", [], 75, "stopped by SIGUSR1"),
+        ("SIGTERM", [], 130, "interrupted"),
+        ("SIGALRM", ["--stop-after", "5h"], 75, "stopped by --stop-after"),
+    ],
+)
+def test_a_study_that_is_stopped_ends_in_order_and_resumes(
+    tmp_path, monkeypatch, capsys, how, options, code, why
+):
+    """By Slurm's warning before its limit, by its end, by the study's own clock."""
+    monkeypatch.chdir(tmp_path)
+    without_ray(monkeypatch)
+    monkeypatch.setattr("study.session.close_study", lambda *_, **__: 0)
+    write_study(tmp_path)
+    Path("my_training.py").write_text(STOPPING)
+    Path("stop").write_text(how)
+    assert main(["own.yaml", *options]) == code
+    told = capsys.readouterr().err
+    assert f"{why}; what has finished is kept" in told
+    assert told.strip().endswith("--resume")
+    runs = Path("studies/own/runs/confirm")
+    kept = {file: file.read_bytes() for file in runs.rglob("*.json")}
+    assert 0 < len(kept) < 16
+    assert (float(Path("timer").read_text()) > 4 * 3600) == bool(options)
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    assert main(["own.yaml", "--resume"]) == 0
+    assert len([*runs.rglob("*.json")]) == 16
+    assert all(file.read_bytes() == content for file, content in kept.items())
+
+
+@pytest.mark.parametrize("time", ["", "7", "7 hours", "h", "-5m", "0s", "5m7h", "\u0667h"])
+def test_a_time_that_cannot_be_read_is_refused_with_what_is_allowed(tmp_path, capsys, time):
+    assert main([str(SMOKE), "--storage", str(tmp_path), f"--stop-after={time}"]) == 2
+    assert "7h30m, 90m, 45s" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("7h30m", 27000), ("90m", 5400), ("45s", 45), ("1d1s", 86401)]
+)
+def test_a_time_is_read_as_people_write_it(text, seconds):
+    assert run_module._seconds(text) == seconds
 
 
 def test_bad_input_exits_with_2_and_without_a_traceback(tmp_path):

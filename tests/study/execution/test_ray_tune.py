@@ -151,6 +151,35 @@ def test_a_start_on_this_machine_makes_a_token_unless_the_user_has(monkeypatch, 
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_worker_that_stands_still_is_replaced_and_its_training_goes_on(ray, tmp_path):
+    """SIGSTOP: nothing ends, no connection breaks, and no report comes any more."""
+    marker = str(tmp_path / "stopped")
+
+    def work(data, report, *, threads: int = 1) -> None:
+        from study.execution import worker
+
+        def stopping(result) -> None:
+            report(result)
+            epochs = [record["epoch"] for record in result.get("records", ())]
+            if data["arm"] == "a" and 2 in epochs and not os.path.exists(marker):
+                Path(marker).touch()
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+        worker.run_job(data, stopping, threads=threads)
+
+    source, said = three(tmp_path), []
+    execute(
+        source, share=SHARE, folder=tmp_path, session="stopped", retries=1, work=work,
+        patience=10.0, warn=said.append,
+    )  # fmt: skip
+    assert Path(marker).exists()
+    (told,) = said
+    check(source)
+    assert told.startswith("search/a/0000: no sign of life for ")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("token", [None, "0" * 64, "the study's"])
 def test_only_who_knows_the_token_is_let_in(ray, tmp_path, token: str | None):
     """Of Ray on this machine: whoever is let in runs code as this user."""

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 import study
 from study.errors import Paused
 from study.execution import watchdog
-from study.execution.watchdog import watching
+from study.execution.watchdog import Patience, watching
 
 DEAD = Paused("it died")
 
@@ -93,3 +93,109 @@ with watchdog.watching(lambda: False, Paused("it died\\n  try: --resume")):
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr == "\nthe study pauses: it died\n  try: --resume\n"
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Callable[[float], None]:
+    """Lets so many seconds pass, in steps of the loop of half a second."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def passes(seconds: float, *patient: Patience) -> None:
+        for _ in range(round(2 * seconds)):
+            now[0] += 0.5
+            for patience in patient:
+                patience.tick()
+
+    passes.now = now
+    return passes
+
+
+def trained(clock, patience: Patience, *, first=9.0, epoch=4.0, closing=20.0, phase="search"):
+    """One training of four epochs from beginning to end."""
+    patience.started("one", phase, 4)
+    clock(first, patience)
+    patience.heard("one", 1, ended=False)
+    for number in (2, 3):
+        clock(epoch, patience)
+        patience.heard("one", number, ended=False)
+    clock(closing, patience)
+    patience.heard("one", 4, ended=True)
+    assert patience.overdue() == []
+
+
+def silence_until_overdue(clock, patience: Patience, at_most: float = 2000) -> float | None:
+    for waited in range(round(at_most)):
+        if patience.overdue():
+            return waited
+        clock(1, patience)
+    return None
+
+
+def test_nothing_is_given_up_before_anything_is_known(clock):
+    patience = Patience()
+    patience.started("a", "search", 4)
+    assert silence_until_overdue(clock, patience) is None
+
+
+@pytest.mark.parametrize(
+    ("reported", "phase", "limit"),
+    [
+        ([], "search", 10 * 9 + 60),  # what others took to their first report
+        ([1], "search", 10 * 4 + 60),  # the same for its second epoch
+        ([1, 2], "search", 3 * 6 + 60),  # three times its own longest
+        ([1, 2, 3], "search", 10 * 20 + 60),  # the evaluation after the last epoch
+        ([1, 2, 3], "confirm", None),  # where the test split is read: none has been seen there
+    ],
+)
+def test_the_limit_is_what_is_known_to_be_long(clock, reported, phase, limit):
+    patience = Patience()
+    trained(clock, patience)
+    patience.started("a", phase, 4)
+    for epoch in reported:
+        clock(6, patience)
+        patience.heard("a", epoch, ended=False)
+    found = silence_until_overdue(clock, patience)
+    assert found is None if limit is None else limit < found <= limit + 1
+
+
+def test_each_time_the_limit_doubles(clock):
+    patience = Patience(30)
+    patience.started("a", "search", 4)
+    assert [silence_until_overdue(clock, patience) for _ in range(3)] == [31, 61, 121]
+
+
+def test_without_limit_none_is_given_up(clock):
+    patience = Patience("none")
+    trained(clock, patience)
+    patience.started("a", "search", 4)
+    assert silence_until_overdue(clock, patience) is None
+
+
+def test_a_loop_that_stands_still_blames_nobody(clock):
+    """A disk that blocks the driver, a laptop that sleeps."""
+    patience = Patience(30)
+    patience.started("a", "search", 4)
+    clock(20, patience)
+    clock.now[0] += 3600
+    patience.tick()
+    assert patience.overdue() == []
+
+
+def test_a_training_without_a_planned_end_may_evaluate_after_any_epoch(clock):
+    patience = Patience()
+    patience.started("one", "search", None)
+    for epoch in (1, 2, 3):
+        clock(50 if epoch == 3 else 2, patience)
+        patience.heard("one", epoch, ended=epoch == 3)
+    patience.started("a", "search", None)
+    clock(2, patience)
+    patience.heard("a", 1, ended=False)
+    assert silence_until_overdue(clock, patience) > 500
+
+
+def test_an_ended_training_is_not_waited_for(clock):
+    patience = Patience(30)
+    patience.started("a", "search", 4)
+    patience.ended("a")
+    assert silence_until_overdue(clock, patience) is None
