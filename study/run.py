@@ -47,7 +47,12 @@ Storage = Annotated[
 
 
 def run(
-    spec: Annotated[str, typer.Argument(help="The study file, e.g. search_spaces/pos.yaml.")],
+    spec: Annotated[
+        str,
+        typer.Argument(
+            help="The study file, e.g. search_spaces/pos.yaml; with --resume also a study's name."
+        ),
+    ],
     profile: Annotated[
         str | None, typer.Option(help="One of the file's profiles, e.g. paper.")
     ] = None,
@@ -178,10 +183,13 @@ class _Asked:
         return self.command + (f" --name {shlex.quote(self.name)}" if self.name else "")
 
 
-def _study(asked: _Asked) -> Study:
+def _study(asked: _Asked, *, resume: bool = False) -> Study:
     from study.spec import load_study
 
-    return load_study(asked.spec, profile=asked.profile, overrides=asked.overrides, name=asked.name)
+    file, recorded = Path(asked.spec), Path(asked.storage) / asked.spec / "study.yaml"
+    if resume and not file.exists() and recorded.exists():
+        file = recorded  # `--resume NAME`: the design is there
+    return load_study(file, profile=asked.profile, overrides=asked.overrides, name=asked.name)
 
 
 def _planned(asked: _Asked, pilot: str | None) -> int:
@@ -206,7 +214,7 @@ def _carried_out(asked: _Asked, *, resume: bool, pilot: str | None, other: bool)
     from study.session import Request, carry_out
 
     request = Request(
-        _study(asked),
+        _study(asked, resume=resume),
         storage=asked.storage,
         address=asked.address,
         resume=resume,

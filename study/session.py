@@ -84,8 +84,10 @@ def carry_out(request: Request, console: Console) -> tuple[int, Folder]:
     ray = RayThread(request.address, study)
     if not request.resume:
         if remote:
-            remote.refuse_existing(command=request.command)
-        folder.refuse_existing(command=request.command, storage=storage)
+            remote.refuse_existing(command=request.command, named=request.named)
+        folder.refuse_existing(command=request.command, named=request.named, storage=storage)
+    elif not remote:
+        folder.refuse_missing(command=request.command, storage=storage)
     try:
         with folder.locked(), remote.kept() if remote else contextlib.nullcontext():
             return _begun(request, folder, remote, ray, storage, console), folder

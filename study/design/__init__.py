@@ -5,6 +5,7 @@ from study.design.constraints import ALLOWED, names_in, satisfied
 from study.design.early_windows import ON_TEST, epochs_on_test
 from study.design.search_space import MOST_POINTS, SearchSpace, ordered
 from study.design.study import (
+    RECORDED,
     SAMPLERS,
     SPLIT,
     Budget,
@@ -22,6 +23,7 @@ __all__ = [
     "ALLOWED",
     "MOST_POINTS",
     "ON_TEST",
+    "RECORDED",
     "SAMPLERS",
     "SPLIT",
     "Arm",

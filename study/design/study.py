@@ -222,6 +222,9 @@ class Resources(_Model):
     patience: Annotated[float, Field(gt=0)] | Literal["auto", "none"] = "auto"
 
 
+RECORDED = ("id", "hash", "environments")  # what `study.yaml` has beside the design
+
+
 class Study(_Model):
     """A whole study, as resolved from its file, profile and overrides."""
 

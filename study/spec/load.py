@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from study.design import Study
+from study.design import RECORDED, Study
 from study.errors import Fault, StudyError, first_line, listing
 from study.spec import settings_checks, study_checks, yaml_document
 from study.spec.build import build, keys_at, kind_of, name_faults, spec_error
@@ -33,7 +33,7 @@ def load_study(
     """Read, resolve and check a study.
 
     Args:
-        file: the YAML file, or its content as a mapping.
+        file: the YAML file, or its content as a mapping; or the `study.yaml` in a study's folder.
         profile: one of its `profiles`, laid over the rest.
         overrides: `KEY=VALUE` with a dotted key and a YAML value, laid over both.
         name: instead of the file's `name`.
@@ -47,6 +47,7 @@ def load_study(
         document, beside = yaml_document.of_data(file, "the study"), FilePath.cwd()
     else:
         document, beside = _read(FilePath(file)), FilePath(file).resolve().parent
+        beside = _as_recorded(document, beside)
     faults = list(document.faults)
     if not isinstance(document.data, dict):
         message = f"the file holds {kind_of(document.data)}, not a study"
@@ -76,6 +77,16 @@ def load_study(
         raise spec_error(faults, document)
     assert study is not None
     return study
+
+
+def _as_recorded(document: yaml_document.Document, beside: FilePath) -> FilePath:
+    """Make a study file of what a study's folder has; its own code lies where it lay before."""
+    data = document.data
+    if not (isinstance(data, dict) and {"id", "hash"} <= data.keys()):
+        return beside
+    for name in RECORDED:
+        data.pop(name, None)
+    return FilePath(str(data.pop("beside", beside)))
 
 
 def _read(file: FilePath) -> yaml_document.Document:

@@ -15,14 +15,12 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from analysis.inputs.session_log import SessionLog
-from study.design import Study
-from study.errors import StudyError, dotted
+from study.design import RECORDED, Study
+from study.errors import StudyError, dotted, listing, nearest
 from study.records import Environment, digest, nearest_differences, write_whole
 
 # What may change when a study is resumed: it neither alters a verdict's meaning nor any past run.
 _FREE = ("resources", "beside")
-# What `study.yaml` has beside the design.
-_RECORDED = ("id", "hash", "environments")
 
 
 class Folder:
@@ -37,7 +35,19 @@ class Folder:
         self.results_csv = self.path / "results.csv"
         self.report = self.path / "report"
 
-    def refuse_existing(self, *, command: str, storage: str) -> None:
+    def refuse_missing(self, *, command: str, storage: str) -> None:
+        """A study that is to be continued must be there; raises StudyError."""
+        if not self.study_yaml.exists() and not self.log.entries() and not self.has_trained():
+            known = sorted(file.parent.name for file in self.path.parent.glob("*/study.yaml"))
+            name, close = self.path.name, nearest(self.path.name, known)
+            remedy = f"{command} --name {close} --resume" if close else "the same without --resume"
+            raise StudyError(
+                f"there is no study `{name}` in {storage} to resume; nothing was started\n"
+                f"  allowed: {listing(known) or 'none is there yet'}\n"
+                f"  try: {remedy}"
+            )
+
+    def refuse_existing(self, *, command: str, named: str, storage: str) -> None:
         """Nothing is overwritten without a word.
 
         Raises:
@@ -49,6 +59,7 @@ class Folder:
                 where=f"{storage}/{self.path.name}",
                 state=state_of(lambda name: (self.path / name).exists()),
                 command=command,
+                named=named,
                 free_name=self._free_name(),
             )
 
@@ -132,7 +143,7 @@ class Folder:
     def computed_hash(self) -> str:
         """The hash that the design in `study.yaml` should have."""
         declared = self._declared()
-        return _design_hash({k: v for k, v in declared.items() if k not in _RECORDED})
+        return _design_hash({k: v for k, v in declared.items() if k not in RECORDED})
 
     def load(self) -> Study:
         """The study as resolved when it was started.
@@ -291,12 +302,12 @@ class Folder:
 
 
 def already_exists(
-    name: str, *, where: str, state: str, command: str, free_name: str
+    name: str, *, where: str, state: str, command: str, named: str, free_name: str
 ) -> StudyError:
     """The error for a command that would start a study of a name that is taken."""
     return StudyError(
         f"the study `{name}` already exists in {where} ({state}); nothing was changed\n"
-        f"  to continue it:      {command} --resume\n"
+        f"  to continue it:      {named} --resume\n"
         f"  to start a new one:  {command} --name {free_name}"
     )
 

@@ -45,7 +45,7 @@ class RemoteStudy:
         self.path = cache_root() / "studies" / digest(place(address))[:12] / name
         self._say, self._forgotten = say, False
 
-    def refuse_existing(self, *, command: str) -> None:
+    def refuse_existing(self, *, command: str, named: str) -> None:
         """As `Folder.refuse_existing`, of what is in the store."""
         with _answering(self.store):
             if self.store.holds("study.yaml"):
@@ -54,6 +54,7 @@ class RemoteStudy:
                     where=self.store.address,
                     state=state_of(self.store.holds),
                     command=command,
+                    named=named,
                     free_name=self.store.free_name(),
                 )
 

@@ -445,6 +445,46 @@ def test_a_study_that_is_stopped_ends_in_order_and_resumes(
     assert all(file.read_bytes() == content for file, content in kept.items())
 
 
+@pytest.fixture
+def walk(tmp_path, monkeypatch) -> Path:
+    """A study that was begun as `walk`, with a change on the command line."""
+    monkeypatch.chdir(tmp_path)
+    without_ray(monkeypatch)
+    monkeypatch.setattr("study.session.close_study", lambda *_, **__: 0)
+    write_study(tmp_path)
+    assert main(["own.yaml", "--name", "walk", "--set", "confirm.seeds=3"]) == 0
+    return tmp_path / "studies" / "walk"
+
+
+def test_a_name_is_enough_to_resume(walk, monkeypatch):
+    before = (walk / "study.yaml").read_text()
+    (walk / "runs" / "confirm" / "wide" / "default" / "0002.json").unlink()
+    assert main(["walk", "--resume"]) == 0
+    assert (walk / "study.yaml").read_text() == before
+    assert len([*(walk / "runs" / "confirm").rglob("*.json")]) == 6
+    monkeypatch.chdir(walk)  # from elsewhere, too: the function lies where it lay
+    assert main(["walk", "--resume", "--storage", "..", "--set", "confirm.seeds=4"]) == 0
+    assert len([*(walk / "runs" / "confirm").rglob("*.json")]) == 8
+    assert [file.name for file in walk.parent.iterdir()] == ["walk"]
+
+
+def test_the_line_to_continue_names_the_study_that_is_there(walk, capsys):
+    assert main(["own.yaml", "--name", "walk"]) == 2
+    told = capsys.readouterr().err
+    assert "to continue it:      python -m study.run own.yaml --name walk --resume" in told
+    assert "--name walk-2" in told
+
+
+@pytest.mark.parametrize("words", [["own.yaml", "--name", "wlak"], ["own.yaml"]])
+def test_a_typo_in_a_name_starts_no_study(walk, capsys, words):
+    assert main([*words, "--resume"]) == 2
+    told = capsys.readouterr().err
+    assert "to resume; nothing was started" in told
+    assert "allowed: walk" in told
+    assert ("--name walk --resume" in told) == ("wlak" in words)
+    assert [file.name for file in walk.parent.iterdir()] == ["walk"]
+
+
 @pytest.mark.parametrize("time", ["", "7", "7 hours", "h", "-5m", "0s", "5m7h", "\u0667h"])
 def test_a_time_that_cannot_be_read_is_refused_with_what_is_allowed(tmp_path, capsys, time):
     assert main([str(SMOKE), "--storage", str(tmp_path), f"--stop-after={time}"]) == 2

@@ -40,7 +40,7 @@ def opened(path: Path, s: Study, resume: bool = False) -> Folder:
     folder = Folder(path / s.name)
     names = {"command": "python -m study.run f.yaml", "storage": "studies"}
     if not resume:
-        folder.refuse_existing(**names)
+        folder.refuse_existing(named=names["command"], **names)
     with folder.locked():
         folder.open(s, **names)
     return folder

@@ -644,9 +644,11 @@ def test_a_name_that_is_taken_in_the_store_is_refused(tmp_path, cache):
         store.write(name, b"x")
     Store(address(tmp_path), "s-2").write("study.yaml", b"x")
     with pytest.raises(StudyError) as told:
-        RemoteStudy(address(tmp_path), "s", print).refuse_existing(command="run it")
+        RemoteStudy(address(tmp_path), "s", print).refuse_existing(
+            command="run it", named="run it --name s"
+        )
     assert "in its confirmation phase" in str(told.value)
-    assert "run it --resume" in str(told.value)
+    assert "run it --name s --resume" in str(told.value)
     assert "--name s-3" in str(told.value)
 
 
