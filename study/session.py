@@ -21,7 +21,7 @@ from study.design import Study
 from study.errors import StudyError
 from study.execution.ray_thread import RayThread
 from study.masking import masked
-from study.records import Environment, Ledger, environment_here
+from study.records import Ending, Environment, Ledger, environment_here
 from study.reporting import (
     Seen,
     close_study,
@@ -291,7 +291,7 @@ class Session:
         title = "search and confirmation" if "search" in names else "confirmation"
         display = Display(
             title, source.planned(), metric=metric, better=self.study.better(metric),
-            console=self.console,
+            judge=self._score, console=self.console,
         )  # fmt: skip
         for ending in earlier:
             display.earlier(ending)
@@ -307,6 +307,11 @@ class Session:
                 patience=self.study.resources.patience,
                 warn=_warn,
             )
+
+    def _score(self, ending: Ending) -> float | None:
+        """Of a trial, as it is judged."""
+        found = phases.judged(ending, self.study)
+        return found[0] if found else None
 
     def _slots(self) -> int:
         """Start Ray when the first job is about to run, not to write a report again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
@@ -23,7 +24,8 @@ class _Arm:
     planned: int
     running: int = 0
     ended: dict[str, int] = field(default_factory=dict)
-    best: float | None = None
+    trials: list[float] = field(default_factory=list)  # of those that may win
+    runs: list[float] = field(default_factory=list)  # of the confirmation
 
     @property
     def done(self) -> int:
@@ -31,14 +33,18 @@ class _Arm:
 
 
 class Display:
-    """A monitor that shows, per arm: done, running, stopped, failed, best so far; and time left.
+    """A monitor that shows, per arm: done, running, stopped, failed, scores so far; and time left.
+
+    The scores are the best of the trials that may win, as the search judges them, and the mean of
+    the confirmation's runs.
 
     In a terminal one table that stays in place; elsewhere a plain line now and then.
 
     Args:
         phase: its title.
         planned: jobs of each arm, those of earlier sessions included.
-        metric: shown as "best so far"; `better` says which way it is.
+        metric: of which scores are shown; `better` says which way it is.
+        judge: the score of a trial, None where it cannot win; by default the metric's last value.
         console: where to.
         clock: seconds; for tests.
     """
@@ -50,11 +56,13 @@ class Display:
         *,
         metric: str,
         better: str = "higher",
+        judge: Callable[[Ending], float | None] | None = None,
         console: Console,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._phase, self._metric, self._console, self._clock = phase, metric, console, clock
         self._best = min if better == "lower" else max
+        self._judge = judge or (lambda ending: ending.last(metric))
         self._arms = {arm: _Arm(count) for arm, count in planned.items()}
         self._started, self._spoken, self._ended_here = clock(), clock(), 0
         self._within: dict[str, float] = {}  # share of each running job that is done
@@ -93,11 +101,7 @@ class Display:
         self._arms[job.arm].running += 1
 
     def on_records(self, job: Job, records: Sequence[Record]) -> None:
-        """Look for a new best."""
-        arm = self._arms[job.arm]
-        values = [r.metrics[self._metric] for r in records if self._metric in r.metrics]
-        if values:
-            arm.best = self._best([*values, arm.best if arm.best is not None else values[0]])
+        """Note how far it is."""
         if records and job.planned_epochs:
             self._within[job.key] = records[-1].epoch / job.planned_epochs
         if not self._live and self._clock() - self._spoken > PLAIN_EVERY_S:
@@ -113,13 +117,29 @@ class Display:
     def _count(self, ending: Ending) -> None:
         arm = self._arms[ending.job.arm]
         arm.ended[ending.outcome] = arm.ended.get(ending.outcome, 0) + 1
+        if ending.outcome == "finished" and ending.job.phase != "recheck":
+            confirmed = ending.job.phase == "confirm"
+            score = ending.last(self._metric) if confirmed else self._judge(ending)
+            if score is not None:
+                (arm.runs if confirmed else arm.trials).append(score)
+
+    def _scores(self, arm: _Arm) -> tuple[str | None, str | None]:
+        """The best trial and the mean of the runs, where there are any."""
+        return (
+            f"{self._best(arm.trials):.3f}" if arm.trials else None,
+            f"{fmean(arm.runs):.3f}" if arm.runs else None,
+        )
 
     def render(self) -> RenderableType:
         """The table as it stands now."""
         table = Table(box=None, pad_edge=False, header_style="dim")
         table.add_column("arm")
         table.add_column("", width=22)
-        for title in ("done", "running", "stopped", "failed", f"best {self._metric}"):
+        titles = ["done", "running", "stopped", "failed"]
+        scores = {name: self._scores(arm) for name, arm in self._arms.items()}
+        shown = [i for i in (0, 1) if any(score[i] for score in scores.values())]
+        titles += [("best trial", "mean of runs")[i] for i in shown]
+        for title in titles:
             table.add_column(title, justify="right")
         for name, arm in self._arms.items():
             failed = arm.ended.get("failed", 0) + arm.ended.get("diverged", 0)
@@ -130,18 +150,24 @@ class Display:
                 str(arm.running or "·"),
                 str(arm.ended.get("stopped") or "·"),
                 Text(str(failed or "·"), style="bold red" if failed else ""),
-                "·" if arm.best is None else f"{arm.best:.3f}",
+                *[scores[name][i] or "·" for i in shown],
             )
-        return Group(Text(f"{self._phase}   {self._timing()}", style="bold"), table, Text(""))
+        metric = f"   {self._metric}" if shown else ""
+        title = Text(f"{self._phase}   {self._timing()}{metric}", style="bold")
+        return Group(title, table, Text(""))
 
     def _say(self) -> None:
         self._spoken = self._clock()
         parts = []
         for name, arm in self._arms.items():
             notes = [f"{n} {what}" for what, n in arm.ended.items() if what != "finished"]
-            best = "" if arm.best is None else f", best {arm.best:.3f}"
-            parts.append(f"{name} {arm.done}/{arm.planned}"
-                         + (f" ({', '.join(notes)})" if notes else "") + best)  # fmt: skip
+            best, mean = self._scores(arm)
+            parts.append(
+                f"{name} {arm.done}/{arm.planned}"
+                + (f" ({', '.join(notes)})" if notes else "")
+                + (f", best trial {best}" if best else "")
+                + (f", mean of runs {mean}" if mean else "")
+            )
         line = f"{self._phase}: {' | '.join(parts)} | {self._timing()}"
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 

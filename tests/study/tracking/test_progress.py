@@ -43,11 +43,13 @@ def shown(terminal: bool, act, **options) -> str:
 
 
 def some(display: Display, clock: Clock) -> None:
-    display.earlier(Ending(job("a", 0), "finished", ()))
+    """Of trials that were stopped or broke down, and of untrained models, nothing is a best."""
+    curve = (record(0, 0.9), record(1, 0.2), record(4, 0.3))
+    display.earlier(Ending(job("a", 0), "finished", curve))
     for number, (value, outcome) in enumerate([(0.5, "stopped"), (0.7, "diverged")], 1):
         display.on_start(job("a", number))
         display.on_records(job("a", number), [record(1, value)])
-        display.on_end(Ending(job("a", number), outcome, ()))
+        display.on_end(Ending(job("a", number), outcome, (record(1, value),)))
     display.on_start(job("b", 0))
     display.on_records(job("b", 0), [record(2, 0.25)])
     clock.now += 50
@@ -57,13 +59,28 @@ def test_the_table_counts_done_running_stopped_failed_and_best():
     text = shown(True, some)
     a = next(line.split() for line in text.splitlines() if line.startswith("a "))
     b = next(line.split() for line in text.splitlines() if line.startswith("b "))
-    assert a[-5:] == ["3/3", "·", "1", "1", "0.700"]
-    assert b[-5:] == ["0/3", "1", "·", "·", "0.250"]
+    assert a[-5:] == ["3/3", "·", "1", "1", "0.300"]
+    assert b[-5:] == ["0/3", "1", "·", "·", "·"]
 
 
-def test_the_best_of_a_metric_that_is_better_when_lower_is_the_smallest():
-    text = shown(False, some, better="lower")
-    assert "a 3/3 (1 stopped, 1 diverged), best 0.500 | b 0/3, best 0.250" in text
+def finished(display: Display, clock: Clock) -> None:
+    for number, value in enumerate((0.25, 0.5)):
+        display.earlier(Ending(job("a", number), "finished", (record(4, value),)))
+        run = Job("confirm", "b", "clean", number, None, {"epochs": 4}, "", "")
+        display.earlier(Ending(run, "finished", (record(1, 0.9), record(4, value))))
+
+
+@pytest.mark.parametrize(("better", "best"), [("higher", "0.500"), ("lower", "0.250")])
+def test_of_trials_the_best_is_shown_and_of_runs_the_mean(better, best):
+    text = shown(False, finished, better=better)
+    assert f"a 2/3, best trial {best} | b 2/3, mean of runs 0.375" in text
+    text = shown(True, finished, better=better)
+    assert text.splitlines()[1].endswith("best trial  mean of runs")
+
+
+def test_a_trial_is_shown_as_the_search_judges_it():
+    text = shown(False, finished, judge=lambda ending: 0.125)
+    assert "a 2/3, best trial 0.125" in text
 
 
 def test_time_left_counts_what_running_jobs_have_done():
@@ -73,7 +90,7 @@ def test_time_left_counts_what_running_jobs_have_done():
 
 def test_without_a_terminal_there_are_plain_lines():
     text = shown(False, some)
-    assert "a 3/3 (1 stopped, 1 diverged), best 0.700 | b 0/3, best 0.250" in text
+    assert "a 3/3 (1 stopped, 1 diverged), best trial 0.300 | b 0/3 |" in text
     assert "\x1b" not in text
 
 
