@@ -61,11 +61,17 @@ def listing(names: Iterable[object]) -> str:
     return ", ".join(str(name) for name in names)
 
 
+_INVALID = "ValidationError: "
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's text, or its type where it has none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
 def last_line(traceback: str) -> str:
-    """The error that a traceback ends with."""
-    return (traceback.strip().splitlines() or ["unknown"])[-1]
+    """The error that a traceback ends with; of pydantic's, whose last line is an address, all."""
+    lines = [line.strip() for line in traceback.strip().splitlines()]
+    lines = [line for line in lines if not line.startswith("For further information visit")]
+    start = next((i for i in range(len(lines) - 1, -1, -1) if _INVALID in lines[i]), len(lines) - 1)
+    return " ".join(lines[start:])[:300] or "unknown"
