@@ -211,10 +211,13 @@ def _planned(asked: _Asked, pilot: str | None) -> int:
 
 
 def _carried_out(asked: _Asked, *, resume: bool, pilot: str | None, other: bool) -> int:
-    from study.session import Request, carry_out
+    console = _console()
+    with console.status(f"reading {asked.spec}"):  # in a terminal, until the next line
+        from study.session import Request, carry_out
 
+        study = _study(asked, resume=resume)
     request = Request(
-        _study(asked, resume=resume),
+        study,
         storage=asked.storage,
         address=asked.address,
         resume=resume,
@@ -224,7 +227,7 @@ def _carried_out(asked: _Asked, *, resume: bool, pilot: str | None, other: bool)
         other_environment=other,
         pilot=pilot,
     )
-    return carry_out(request, _console())[0]
+    return carry_out(request, console)[0]
 
 
 def _console() -> Console:

@@ -147,7 +147,8 @@ def _session(
     )  # fmt: skip
     if not request.resume:
         ray.begin()
-    _print_plan(request, console)
+    with console.status("the plan is made while Ray starts"):
+        _print_plan(request, console)
     sessions = [entry for entry in folder.log.entries() if "session" in entry]
     if not sessions or sessions[-1].get("seeds") != study.all_seeds:
         _note_seen(request, folder, console)
@@ -318,7 +319,8 @@ class Session:
         if self.share is None:
             from study.execution import share
 
-            self.ray.wait()
+            with self.console.status("Ray is starting, which takes some seconds"):
+                self.ray.wait()
             self.share = share(self.study.resources)
             if self.share.gpus and self.study.resources.gpus == "auto":
                 self.share = share(self.study.resources, together=self._together())
