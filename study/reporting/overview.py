@@ -66,13 +66,13 @@ def overview_of(path: Path) -> Overview:
     """
     folder = Folder(path)
     if not folder.study_yaml.exists():
-        folder.load()  # says what is there instead
+        folder.load()  # raises, and says what is there instead
     sessions = [entry for entry in folder.log.entries() if "command" in entry]
     last = sessions[-1] if sessions else {}
     command = str(last.get("command", ""))
     try:
         study = folder.load()
-        ledger = Ledger(folder.path)
+        ledger = Ledger(folder.path, forgiving=True)
         outcomes = Counter(
             e.outcome for p in ("search", "recheck", "confirm") for e in ledger.all(p)
         )
@@ -111,5 +111,5 @@ def _answers(report: Path) -> tuple[dict[str, str], tuple[str, ...]]:
         data: dict[str, Any] = json.loads(report.read_text())
         verdicts = {str(claim["id"]): str(claim["verdict"]) for claim in data["claims"]}
         return verdicts, tuple(one_line_verdicts(data))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return {}, ()

@@ -49,7 +49,10 @@ def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
     """
     file = folder.report / "report.json"
     if not file.exists():
-        raise StudyError(f"{folder.path} has no report yet\n  try: python -m study.report NAME")
+        raise StudyError(
+            f"{folder.path} has no report yet, or lost it: there is no report/report.json\n"
+            f"  try: python -m study.report {folder.path.name}"
+        )
     study = folder.load()
     found = breaks(folder)
     frozen = folder.frozen(study)
@@ -77,6 +80,8 @@ def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
     try:
         report = json.loads(file.read_text())
     except ValueError:
+        report = None
+    if not isinstance(report, dict):
         return [*found, "report.json: is damaged"]
     try:
         again = analyse(
@@ -84,7 +89,7 @@ def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
             plan=folder.study_yaml,
             runs=folder.runs_csv,
             provenance=provenance,
-            importance=importances(study, Ledger(folder.path)),
+            importance=importances(study, Ledger(folder.path, forgiving=True)),
         )
     except TableError as error:
         return [*found, f"report.json: cannot be computed again: {first_line(error)}"]
@@ -113,7 +118,7 @@ def _search(folder: Folder, study: Study) -> Iterator[str]:
         return
     records = {
         (key_start("search", e.job.arm, e.job.replicate), e.job.number): e
-        for e in Ledger(folder.path).all("search")
+        for e in Ledger(folder.path, forgiving=True).all("search")
     }
     try:
         trials = {
