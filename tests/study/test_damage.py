@@ -7,7 +7,9 @@ run on it in this process.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -57,11 +59,10 @@ COMMANDS: dict[str, Callable[[], int]] = {
     "report": lambda: report.main(["own"]),
     "resume": lambda: run.main(["own.yaml", "--resume"]),
 }
-# Everything in place, a folder's or a digit's: what the quick tests try.
+# The classes below try the others.
 QUICK = {
-    ("study.yaml", "folder"), ("winners.json", "another type"), ("runs.csv", "folder"),
-    ("search.db", "half"), ("sessions.sha256", "garbage"), ("report/report.json", "another type"),
-    ("runs/confirm/wide/default/0003.json", "another digit"),
+    ("study.yaml", "folder"), ("winners.json", "another type"),
+    ("report/report.json", "another type"),
 }  # fmt: skip
 CASES = [
     pytest.param(part, way, marks=[] if (part, way) in QUICK else pytest.mark.slow)
@@ -194,6 +195,36 @@ def test_a_file_in_a_folder_s_place_is_one_message(here, capsys, name):
 ENDS = [(1, "deleted"), (3, "nothing"), (4, "deleted"), (7, "zeros")]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["lock", "sessions.lock", "report/report.html"])
+def test_a_folder_in_any_file_s_place_is_one_message(here, capsys, name):
+    (here / name).unlink(missing_ok=True)
+    (here / name).mkdir()
+    assert run.main(["own.yaml", "--resume"]) == 2
+    told = capsys.readouterr().err
+    assert f"{name} is a folder where a file of the study belongs" in told
+    assert "try: move the folder away" in told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["study.yaml", "sessions.jsonl", "runs/search/narrow/0001.json"])
+def test_a_disk_that_does_not_give_a_file_is_one_message(here, monkeypatch, capsys, part):
+    def failing(real):
+        def read(path: Path, *args, **options):
+            if path.as_posix().endswith(f"own/{part}"):
+                raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+            return real(path, *args, **options)
+
+        return read
+
+    for method in ("read_text", "read_bytes"):
+        monkeypatch.setattr(Path, method, failing(getattr(Path, method)))
+    for name in ("report", "verify", "show", "list"):
+        assert COMMANDS[name]() == (2 if name in ("report", "verify") else 0)
+        told = "".join(capsys.readouterr())
+        assert "Input/output error" in " ".join(told.split())
+
+
 class TestSearchDb:
     """What `search.db` knew stands in the records of the trials, too."""
 
@@ -248,6 +279,7 @@ class TestSearchDb:
         assert report.main(["own", "--verify"]) == 1
         assert "search/narrow/0000: was judged by val/error as" in capsys.readouterr().out
 
+    @pytest.mark.slow
     def test_a_trial_s_record_that_is_lost_after_the_search_is_made_again(self, here):
         file = here / "runs" / "search" / "wide" / "0001.json"
         expected, records = outcome(here), json.loads(file.read_text())["records"]
@@ -289,6 +321,7 @@ class TestChecksum:
         assert report.main(["own", "--verify"]) == 1
         assert told in capsys.readouterr().out
 
+    @pytest.mark.slow
     def test_a_study_with_a_changed_record_goes_on_once_it_is_restored_or_deleted(
         self, here, capsys
     ):
