@@ -137,8 +137,22 @@ class _Replicate:
         winners = without_search or folder.winners(study.number)
         if winners is not None:
             self._begin_confirmation(winners)
-        # Trials whose records were lost since are trained again; nothing else of it is.
-        self._again = self._search if lost and winners is not None else None
+        # Trials and rechecks whose records were lost since; nothing else of the search is redone.
+        self._again: list[SearchSource | ConfirmSource] = []
+        if self._confirm is not None and lost:
+            self._again.append(self._search)
+        if self._confirm is not None and self._lacks_rechecks():
+            jobs = [job for job in self._search.recheck_jobs() if ledger.read(job.key) is None]
+            self._rechecks = ConfirmSource(jobs, ledger, study.trains)
+            self._again.append(self._rechecks)
+
+    def _lacks_rechecks(self) -> bool:
+        """Whether fewer were kept than there can be; opening the search tells how many."""
+        asked = self._study.search.rechecks if self._study.search else None
+        if asked is None:
+            return False
+        kept = sum(1 for _ in self._ledger.all("recheck", self._study.number))
+        return kept < len(self._study.arms) * asked.top * len(asked.seeds)
 
     @property
     def _search(self) -> SearchSource:
@@ -172,7 +186,7 @@ class _Replicate:
 
     @property
     def _left_again(self) -> int:
-        return self._again.interrupted if self._again else 0
+        return sum(_left(source) for source in self._again)
 
     @property
     def complete(self) -> bool:
@@ -183,9 +197,7 @@ class _Replicate:
         if self._confirm is None:
             self._advance()
         source = self._confirm or self._rechecks or self._search
-        if self._left_again:
-            source = self._search
-        job = source.next()
+        job = next((again for again in self._again if _left(again)), source).next()
         if job is not None:
             self._running[job.key] = job.phase
         return job
@@ -218,3 +230,8 @@ class _Replicate:
     def _begin_confirmation(self, winners: Mapping[str, Settings | None]) -> None:
         jobs = confirmation_jobs(self._study, winners, self._folder.path)
         self._confirm = ConfirmSource(jobs, self._ledger, self._study.trains)
+
+
+def _left(again: SearchSource | ConfirmSource) -> int:
+    """Jobs with lost records; a search that has ended has no other interrupted ones."""
+    return again.interrupted if isinstance(again, SearchSource) else again.remaining()

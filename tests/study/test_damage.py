@@ -292,6 +292,23 @@ class TestSearchDb:
         assert report.main(["own", "--verify"]) == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["half", "deleted"])
+def test_a_recheck_s_record_that_is_lost_after_the_search_is_made_again(here, way):
+    shutil.rmtree(here)
+    rechecks = "search.rechecks={top: 1, seeds: [21, 22]}"
+    assert run.main(["own.yaml", "--set", rechecks]) == 0
+    expected, files = outcome(here), sorted((here / "runs" / "recheck").rglob("*.json"))
+    assert len(files) == 4
+    before = json.loads(files[1].read_text())["records"]
+    damage(files[1], way)
+    assert run.main(["own.yaml", "--set", rechecks, "--resume"]) == 0
+    after = json.loads(files[1].read_text())["records"]
+    assert [r["metrics"]["val/error"] for r in after] == [r["metrics"]["val/error"] for r in before]
+    assert outcome(here) == expected
+    assert report.main(["own", "--verify"]) == 0
+
+
 class TestChecksum:
     CHANGED = "runs/confirm/wide/default/0003.json"
 
