@@ -56,21 +56,7 @@ def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
     study = folder.load()
     found = breaks(folder)
     frozen = folder.frozen(study)
-    if not any(winners for _, winners in frozen):
-        raise StudyError(
-            f"{folder.winners_json} is missing: what was to be confirmed is not known\n"
-            "  try: restore it, or let the study.run command with --resume choose again"
-        )
-    if not (folder.path / "runs").exists():
-        raise StudyError(
-            f"{folder.path} lacks runs/, the records of its single runs: there is nothing to verify"
-            " its report with\n  try: the folder in which study.run kept the study"
-        )
-    if not folder.results_csv.exists() or not folder.runs_csv.exists():
-        raise StudyError(
-            f"{folder.path} lacks results.csv or runs.csv\n"
-            "  try: the study.run command with --resume, which writes them again"
-        )
+    _refuse_incomplete(folder, frozen)
     endings = [e for _, e in confirmations(folder, frozen) if e]
     found += _different_rows(folder.results_csv, RESULT_COLUMNS, result_rows(endings))
     found += _different_rows(folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, frozen, {}))
@@ -94,6 +80,25 @@ def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
     except TableError as error:
         return [*found, f"report.json: cannot be computed again: {first_line(error)}"]
     return found + [f"report.json: {line}" for line in differences(report, again)]
+
+
+def _refuse_incomplete(folder: Folder, frozen: Frozen) -> None:
+    """Raises StudyError where a file is missing without which there is nothing to compare."""
+    if not any(winners for _, winners in frozen):
+        raise StudyError(
+            f"{folder.winners_json} is missing: what was to be confirmed is not known\n"
+            "  try: restore it, or let the study.run command with --resume choose again"
+        )
+    if not (folder.path / "runs").exists():
+        raise StudyError(
+            f"{folder.path} lacks runs/, the records of its single runs: there is nothing to verify"
+            " its report with\n  try: the folder in which study.run kept the study"
+        )
+    if not folder.results_csv.exists() or not folder.runs_csv.exists():
+        raise StudyError(
+            f"{folder.path} lacks results.csv or runs.csv\n"
+            "  try: the study.run command with --resume, which writes them again"
+        )
 
 
 def _other_configs(folder: Folder, study: Study, frozen: Frozen) -> Iterator[str]:
