@@ -58,6 +58,13 @@ def report(
     except StudyError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
+    except OSError as error:
+        print(
+            f"{error.filename or storage}: cannot be read or written: {error.strerror}\n"
+            "  try: a copy of the study's folder on another disk, with --storage",
+            file=sys.stderr,
+        )
+        return WRONG_INPUT
     for line in one_line_verdicts(found):
         print(line)
     print(f"\nreport:  {(out or Path(storage) / name / 'report') / 'report.html'}")

@@ -243,6 +243,7 @@ class Session:
 
     def _train(self) -> None:
         """All searches and confirmations in one go: no slot waits for a phase, no worker ends."""
+        phases.mend_history(self.study, self.folder.path, self.ledger, say=_warn)
         source = phases.ReplicatesSource(
             self.study, self.folder, self.ledger, slots=self._slots, decided=self._decided
         )

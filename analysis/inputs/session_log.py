@@ -71,6 +71,8 @@ class SessionLog:
         listed = self._listed()
         if listed is None and self._chained():
             return [f"{self._hashes.name} is missing, which has the hashes of {name}"]
+        if self._emptied(listed):
+            return [f"{self._hashes.name} is damaged, which has the hashes of {name}"]
         if set(listed or ()) - set(known):
             return [f"{name}: its last lines were changed or taken out"]
         return []
@@ -84,6 +86,8 @@ class SessionLog:
         listed = self._listed()
         if listed is None:
             return "missing" if self._chained() else _hash(content)
+        if self._emptied(listed):
+            return "missing"
         lost = [known for known in listed if known not in self.hashes()]
         return lost[-1] if lost else _hash(content)
 
@@ -91,17 +95,22 @@ class SessionLog:
         """Whether any line has a hash: those of earlier versions have none."""
         return any("before" in entry for entry in self.entries())
 
+    def _emptied(self, listed: list[str] | None) -> bool:
+        """Whether the list has no hash, which a crash explains of a log of one line only."""
+        return not listed and sum("before" in entry for entry in self.entries()) > 1
+
     def _listed(self) -> list[str] | None:
         """The hashes that were noted; the last one may be torn."""
-        if not self._hashes.exists():
+        if not self._hashes.is_file():
             return None
-        return [line for line in self._hashes.read_text().splitlines() if len(line) == 64]
+        lines = self._hashes.read_text(errors="replace").splitlines()
+        return [line for line in lines if len(line) == 64]
 
     def _content(self) -> bytes:
-        return self.file.read_bytes() if self.file.exists() else b""
+        return self.file.read_bytes() if self.file.is_file() else b""
 
     def _size(self) -> int:
-        return self.file.stat().st_size if self.file.exists() else 0
+        return self.file.stat().st_size if self.file.is_file() else 0
 
 
 def looks_taken(

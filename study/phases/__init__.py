@@ -6,10 +6,11 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "arm": ["REJECTED", "optuna_name"],
+        "arm": ["REJECTED", "distribution", "optuna_name"],
         "confirmation": ["ConfirmSource", "confirmation_jobs", "same_training"],
         "objectives": ["front", "judged"],
         "optuna_storage": ["designs_of", "open_read_only"],
+        "rebuild": ["mend_history"],
         "replicates": ["ReplicatesSource"],
         "search": ["SearchSource"],
     },

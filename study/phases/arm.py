@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 from optuna.trial import FrozenTrial, TrialState
 
-from study.design import Parameter, Study, arms_of, twin_seed
+from study.design import Parameter, SearchSpace, Study, arms_of, twin_seed
 from study.design.seeds import derive
 from study.phases.objectives import direction, gain, judged
 from study.phases.optuna_storage import DESIGNS
 from study.phases.pruners import DECLARED, pruner
-from study.phases.samplers import sampler
+from study.phases.samplers import KEEPS_STATE, sampler
 from study.records import Ending, Record
 from study.workload import Settings
 
@@ -62,9 +68,7 @@ class ArmSearch:
             load_if_exists=True,
             pruner=pruner(self._search.pruned, self.epochs),
         )
-        designs = self._optuna.user_attrs.get(DESIGNS, [])
-        if design and design not in designs:
-            self._optuna.set_user_attr(DESIGNS, [*designs, design])
+        self._note_designs([design])
         points = self._space.points()
         self._points = points and [p for p in points if self.arm.admits(p)]
         first = self.arm.first
@@ -92,20 +96,77 @@ class ArmSearch:
     def ask(self) -> optuna.Trial | None:
         """A trial that is no repetition and satisfies the constraints; None if none is left."""
         for attempt in range(MOST_DRAWS):
-            position = len(self._settled())
-            self._seed_sampler(position)
-            if self._search.sampler == "grid":
-                if not self._next_on_grid(position):
-                    return None
-            elif attempt >= MOST_REFUSED and not self._help(position):
+            trial = self._offer(attempt)
+            if trial is None:
                 return None
-            trial = self._optuna.ask()
             reason = self._refused(self._draw(trial), trial.number)
             if reason is None:
                 return trial
-            trial.set_user_attr(REJECTED, reason)
-            self._optuna.tell(trial, state=TrialState.FAIL)
+            self._reject(trial, reason)
         return None
+
+    def replay(self, endings: Mapping[int, Ending]) -> None:
+        """Take ended trials into an empty history, each under its number.
+
+        A number without an ending was a draw that was rejected, or a trial whose ending is not
+        known. It is drawn again, which gives the same draw where the arm had one trial at a time.
+        The trials that this leaves running are `orphans`.
+
+        Args:
+            endings: by the trial's number.
+        """
+        self._note_designs(e.stamp.get("design", "") for _, e in sorted(endings.items()))
+        refused, spare = 0, self.planned - len(endings)
+        for number in range(max(endings) + 1):
+            if number in endings:
+                self._again(endings[number])
+                refused = 0
+                continue
+            trial = self._offer(refused) or self._optuna.ask()
+            reason = self._refused(self._draw(trial), trial.number)
+            if reason is None and spare <= 0:
+                reason = "was not known any more when search.db was rebuilt"
+            if reason is None:
+                refused, spare = 0, spare - 1
+            else:
+                self._reject(trial, reason)
+                refused += 1
+
+    def _again(self, ending: Ending) -> None:
+        """A trial as it was: asked for, so that the sampler counts it, but with its own draws."""
+        counted = self._search.sampler in KEEPS_STATE
+        self._seed_sampler(len(self._settled()), None if counted else "random")
+        trial = self._optuna.ask()
+        kinds = {name: distribution(self._space, name) for name in ending.job.drawn}
+        declared = self._frozen(trial).system_attrs.get("fixed_params", {})
+        if counted and any(not k.single() and name not in declared for name, k in kinds.items()):
+            _ = trial.relative_params  # is drawn with the first setting that is not declared
+        for name, value in ending.job.drawn.items():
+            inner = kinds[name].to_internal_repr(value)
+            trial.storage.set_trial_param(trial._trial_id, name, inner, kinds[name])
+        self.report(trial, ending.records)
+        self.tell(trial, ending)
+
+    def _offer(self, attempt: int) -> optuna.Trial | None:
+        """The sampler's next trial, after so many rejected ones; None if there can be none."""
+        position = len(self._settled())
+        self._seed_sampler(position)
+        if self._search.sampler == "grid":
+            if not self._next_on_grid(position):
+                return None
+        elif attempt >= MOST_REFUSED and not self._help(position):
+            return None
+        return self._optuna.ask()
+
+    def _reject(self, trial: optuna.Trial, reason: str) -> None:
+        trial.set_user_attr(REJECTED, reason)
+        self._optuna.tell(trial, state=TrialState.FAIL)
+
+    def _note_designs(self, designs: Iterable[str]) -> None:
+        known = self._optuna.user_attrs.get(DESIGNS, [])
+        new = [design for design in dict.fromkeys(designs) if design and design not in known]
+        if new:
+            self._optuna.set_user_attr(DESIGNS, [*known, *new])
 
     def _help(self, position: int) -> bool:
         """A sampler that keeps coming back to the same draws is given another one."""
@@ -144,8 +205,7 @@ class ArmSearch:
             if reason is None:
                 yield trial
             else:  # killed between the draw and its rejection
-                trial.set_user_attr(REJECTED, reason)
-                self._optuna.tell(trial, state=TrialState.FAIL)
+                self._reject(trial, reason)
 
     def report(self, trial: optuna.Trial, records: Sequence[Record]) -> bool:
         """Tell Optuna the epochs; True if the trial is to be stopped after the last of them."""
@@ -202,7 +262,7 @@ class ArmSearch:
 
     def _draw(self, trial: optuna.Trial) -> Settings:
         def pick(name: str, parameter: Parameter) -> Any:
-            return _suggest(trial, name, parameter, whole=self._space.integral(name))
+            return _suggest(trial, name, distribution(self._space, name))
 
         return self._space.draw(pick)
 
@@ -234,10 +294,20 @@ def _point(settings: Settings) -> frozenset[tuple[str, Any]]:
     )
 
 
-def _suggest(trial: optuna.Trial, name: str, parameter: Parameter, *, whole: bool) -> Any:
+def _suggest(trial: optuna.Trial, name: str, kind: BaseDistribution) -> Any:
+    if isinstance(kind, CategoricalDistribution):
+        return trial.suggest_categorical(name, kind.choices)
+    low, high, log, step = kind.low, kind.high, kind.log, kind.step
+    suggest = trial.suggest_int if isinstance(kind, IntDistribution) else trial.suggest_float
+    return suggest(name, low, high, log=log, step=step)
+
+
+def distribution(space: SearchSpace, name: str) -> BaseDistribution:
+    """A dimension of a search space as Optuna has it."""
+    parameter = space[name]
     if parameter.choices is not None:
-        return trial.suggest_categorical(name, parameter.choices)
+        return CategoricalDistribution(parameter.choices)
     low, high, log, step = parameter.low, parameter.high, parameter.log, parameter.step
-    if whole:
-        return trial.suggest_int(name, int(low), int(high), log=log, step=int(step or 1))
-    return trial.suggest_float(name, low, high, log=log, step=step)
+    if space.integral(name):
+        return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
+    return FloatDistribution(low, high, log=log, step=step)

@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from study.errors import Paused
 
 DESIGNS = "designs"  # user attribute of an arm's history: hashes, as in the records of its runs
+HISTORY = "search.db"
 LOCK_TIMEOUT_S = 60
 
 
@@ -28,14 +29,14 @@ def open_read_only(file: Path) -> optuna.storages.RDBStorage:
 def designs_of(folder: Path) -> set[str]:
     """Hashes of the designs under which a folder's searches ran; none where it cannot be read."""
     try:
-        found = get_all_study_summaries(open_read_only(folder / "search.db"), False)
+        found = get_all_study_summaries(open_read_only(folder / HISTORY), False)
     except (SQLAlchemyError, StorageInternalError):  # `--verify` names a missing or damaged file
         return set()
     return {design for arm in found for design in arm.user_attrs.get(DESIGNS, ())}
 
 
-def open_storage(folder: Path) -> optuna.storages.RDBStorage:
-    file = folder / "search.db"
+def open_storage(folder: Path, name: str = HISTORY) -> optuna.storages.RDBStorage:
+    file = folder / name
     storage = optuna.storages.RDBStorage(
         f"sqlite:///{file}", engine_kwargs={"connect_args": {"timeout": LOCK_TIMEOUT_S}}
     )

@@ -18,6 +18,7 @@ from optuna.storages import BaseStorage
 from study.design import Study
 from study.phases.confirmation import ConfirmSource, confirmation_jobs
 from study.phases.optuna_storage import open_storage
+from study.phases.rebuild import lost_records
 from study.phases.search import SearchSource
 from study.records import Ending, Job, Ledger, Record
 from study.workload import Settings
@@ -58,8 +59,9 @@ class ReplicatesSource:
     ) -> None:
         # Opening it takes half a second: once for all replicates, and only if one is searched.
         storage = functools.cache(lambda: open_storage(folder.path))
+        lost = lost_records(study, folder.path, ledger)
         self._parts = {
-            part.number: _Replicate(part, folder, ledger, slots, storage)
+            part.number: _Replicate(part, folder, ledger, slots, storage, part.number in lost)
             for part in study.replicates
         }
         self._decided = decided
@@ -123,6 +125,7 @@ class _Replicate:
         ledger: Ledger,
         slots: Callable[[], int],
         storage: Callable[[], BaseStorage],
+        lost: bool,
     ) -> None:
         self._study, self._folder, self._ledger, self._slots = study, folder, ledger, slots
         self._storage = storage
@@ -134,6 +137,22 @@ class _Replicate:
         winners = without_search or folder.winners(study.number)
         if winners is not None:
             self._begin_confirmation(winners)
+        # Trials and rechecks whose records were lost since; nothing else of the search is redone.
+        self._again: list[SearchSource | ConfirmSource] = []
+        if self._confirm is not None and lost:
+            self._again.append(self._search)
+        if self._confirm is not None and self._lacks_rechecks():
+            jobs = [job for job in self._search.recheck_jobs() if ledger.read(job.key) is None]
+            self._rechecks = ConfirmSource(jobs, ledger, study.trains)
+            self._again.append(self._rechecks)
+
+    def _lacks_rechecks(self) -> bool:
+        """Whether fewer were kept than there can be; opening the search tells how many."""
+        asked = self._study.search.rechecks if self._study.search else None
+        if asked is None:
+            return False
+        kept = sum(1 for _ in self._ledger.all("recheck", self._study.number))
+        return kept < len(self._study.arms) * asked.top * len(asked.seeds)
 
     @property
     def _search(self) -> SearchSource:
@@ -159,22 +178,26 @@ class _Replicate:
 
     def remaining(self) -> int:
         if self._confirm is not None:
-            return self._confirm.remaining()
+            return self._confirm.remaining() + self._left_again
         runs = self._study.confirm.count * len(self._study.conditions) * len(self._study.arms)
         if self._rechecks is not None:
             return self._rechecks.remaining() + runs
         return self._search.remaining() + runs
 
     @property
+    def _left_again(self) -> int:
+        return sum(_left(source) for source in self._again)
+
+    @property
     def complete(self) -> bool:
         """Whether its confirmation has ended."""
-        return self._confirm is not None and not self._confirm.remaining() and not self._running
+        return self._confirm is not None and not self.remaining() and not self._running
 
     def next(self) -> Job | None:
         if self._confirm is None:
             self._advance()
         source = self._confirm or self._rechecks or self._search
-        job = source.next()
+        job = next((again for again in self._again if _left(again)), source).next()
         if job is not None:
             self._running[job.key] = job.phase
         return job
@@ -207,3 +230,8 @@ class _Replicate:
     def _begin_confirmation(self, winners: Mapping[str, Settings | None]) -> None:
         jobs = confirmation_jobs(self._study, winners, self._folder.path)
         self._confirm = ConfirmSource(jobs, self._ledger, self._study.trains)
+
+
+def _left(again: SearchSource | ConfirmSource) -> int:
+    """Jobs with lost records; a search that has ended has no other interrupted ones."""
+    return again.interrupted if isinstance(again, SearchSource) else again.remaining()

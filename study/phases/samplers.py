@@ -30,6 +30,7 @@ _MAKERS: dict[str, Callable[[int, int], BaseSampler]] = {
     "grid": lambda seed, startup: RandomSampler(seed=seed),
 }
 
+KEEPS_STATE = ("qmc", "nsga2")  # in the storage: which point comes next, whose generation it is
 INDIFFERENT = ("random", "qmc", "grid")  # they draw whatever the trials have shown
 
 

@@ -90,6 +90,11 @@ class SearchSource:
             )
         return found
 
+    @property
+    def interrupted(self) -> int:
+        """Trials of earlier drivers to be handed out again: unfinished, or with lost records."""
+        return len(self._orphans)
+
     def remaining(self) -> int:
         """Trials still to be handed out, over all arms."""
         return len(self._orphans) + sum(self._left(arm) for arm in self._arms)

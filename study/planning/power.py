@@ -7,10 +7,11 @@ import csv
 import json
 import math
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from analysis.statistics.power import (
     minimum_detectable_effect,
@@ -20,6 +21,7 @@ from analysis.statistics.power import (
     smallest_p,
 )
 from study.design import Study
+from study.errors import StudyError
 from study.planning.budget import better_splits, nearest
 from study.storage import Folder, fetch_report, is_address
 
@@ -200,29 +202,43 @@ def pilot_sds(report: Path) -> dict[str, Spread]:
 
     Args:
         report: a `report.json`; none gives none.
+
+    Raises:
+        StudyError: it is damaged.
     """
     if not report.exists():
         return {}
-    found = {}
-    for comparison in json.loads(report.read_text())["comparisons"]:
+    try:
+        return dict(_spreads(json.loads(report.read_text())["comparisons"]))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        raise StudyError(
+            f"{report} is damaged: it is not what study.report wrote\n"
+            f"  try: python -m study.report {report.parent.parent.name}, which writes it again"
+        ) from None
+
+
+def _spreads(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Spread]]:
+    for comparison in comparisons:
         dz, mean = comparison["dz"], comparison["mean_difference"]
         if comparison.get("claim") and dz and mean:
             units = comparison.get("n_units") or comparison.get("n_pairs") or 0
-            found[str(comparison["claim"])] = Spread(
-                abs(mean / dz),
-                units,
-                comparison.get("sd_search"),
-                max(1, len(comparison.get("seeds") or ()) // max(1, units)),
-                comparison.get("unit_of_analysis", "seed"),
+            yield (
+                str(comparison["claim"]),
+                Spread(
+                    abs(mean / dz),
+                    units,
+                    comparison.get("sd_search"),
+                    max(1, len(comparison.get("seeds") or ()) // max(1, units)),
+                    comparison.get("unit_of_analysis", "seed"),
+                ),
             )
-    return found
 
 
 def pilot_of(storage: str, named: str | None, own: str) -> Pilot:
     """What an earlier study has measured: the one that is named, or one of the same name.
 
     Raises:
-        StudyError: the named one does not exist.
+        StudyError: the named one does not exist, or is damaged.
     """
     with contextlib.ExitStack() as stack:
         if is_address(storage):

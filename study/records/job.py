@@ -132,12 +132,19 @@ def work(workload: Workload, settings: Settings) -> dict[str, Any]:
 
 def job_from(data: dict[str, Any]) -> Job:
     """The inverse of `Job.plain`."""
+    if not isinstance(data["config"], dict) or not isinstance(data.get("drawn", {}), dict):
+        raise TypeError("settings are no mapping")
     tuples = {name: tuple(data[name]) for name in ("decide_at", "required") if name in data}
     return Job(**(data | tuples))
 
 
 def record_from(data: dict[str, Any]) -> Record:
     """The inverse of `Record.plain`."""
+    metrics = data["metrics"]
+    if not isinstance(data["epoch"], int) or not isinstance(metrics, dict):
+        raise TypeError("no record")
+    if not all(isinstance(value, int | float) for value in metrics.values()):
+        raise TypeError("a metric is no number")
     counts = {name: (int(c), int(n)) for name, (c, n) in data["counts"].items()}
     earlier = tuple(record_from(record) for record in data.get("earlier", ()))
-    return Record(data["epoch"], data["metrics"], counts, earlier)
+    return Record(data["epoch"], metrics, counts, earlier)

@@ -12,15 +12,11 @@ from typing import Any
 
 import numpy as np
 import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import BaseDistribution
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
 from study.design import SearchSpace, Study, arms_of
+from study.phases import distribution
 from study.records import Ending, Ledger
 from study.workload import Settings
 
@@ -120,7 +116,7 @@ def _rows(
     space: SearchSpace, drawn: Sequence[Settings], scores: np.ndarray, top: int
 ) -> list[dict[str, Any]]:
     names = list(space)
-    distributions = {name: _distribution(space, name) for name in space}
+    distributions = {name: distribution(space, name) for name in space}
     everything = np.arange(len(scores))
 
     def divergences(these: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -185,14 +181,3 @@ def _shares(divergences: np.ndarray) -> np.ndarray:
 
 def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def _distribution(space: SearchSpace, name: str) -> BaseDistribution:
-    """As the search draws it."""
-    parameter = space[name]
-    if parameter.choices is not None:
-        return CategoricalDistribution(parameter.choices)
-    low, high, log, step = parameter.low, parameter.high, parameter.log, parameter.step
-    if space.integral(name):
-        return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
-    return FloatDistribution(low, high, log=log, step=step)

@@ -42,16 +42,19 @@ def note_look(folder: Folder, *, by: str) -> bool:
 
 
 def _has_results(results: Path) -> bool:
+    remedy = "  try: the study.run command with --resume, which writes it again from the runs"
     if not results.exists():
+        if any((results.parent / "runs" / "confirm").rglob("*.json")):
+            raise StudyError(f"{results} is missing, and there are runs of it\n{remedy}")
         return False
     try:
         with results.open(newline="") as table:
-            return bool([int(row["seed"]) for row in csv.DictReader(table)])
+            reader = csv.DictReader(table)
+            if "seed" in (reader.fieldnames or ()):  # written before the first row
+                return bool([int(row["seed"]) for row in reader])
     except (ValueError, KeyError, TypeError, csv.Error):
-        raise StudyError(
-            f"{results} is damaged: it is not what study.run wrote\n"
-            "  try: the study.run command with --resume, which writes it again from the runs"
-        ) from None
+        pass
+    raise StudyError(f"{results} is damaged: it is not what study.run wrote\n{remedy}")
 
 
 def planned(study: Study) -> int:
@@ -61,7 +64,7 @@ def planned(study: Study) -> int:
 
 def ended_units(folder: Folder, study: Study) -> int:
     """How many units have all their confirmation runs behind them."""
-    ledger, count = Ledger(folder.path), 0
+    ledger, count = Ledger(folder.path, forgiving=True), 0
     for part, winners in folder.frozen(study):
         arms = [arm for arm, won in winners.items() if won is not None]
         seeds = [
@@ -87,7 +90,7 @@ def breaks(folder: Folder) -> list[str]:
     from study.phases import designs_of  # takes Optuna, which most callers do without
 
     found = folder.log.breaks()
-    designs = {entry.get("hash") for entry in folder.log.entries() if "session" in entry}
+    designs = {str(entry.get("hash")) for entry in folder.log.entries() if "session" in entry}
     if folder.hash() != folder.computed_hash():
         found.append("study.yaml: the design differs from the one that its hash was taken of")
     elif designs and folder.hash() not in designs:
@@ -97,12 +100,20 @@ def breaks(folder: Folder) -> list[str]:
         found.append("study.yaml: has an environment in which no session of the log ran")
     if designs_of(folder.path) - designs:
         found.append("search.db: trials ran under a design that sessions.jsonl does not have")
+    if changed := Ledger(folder.path).changed():
+        found.append(_named_changed([str(file.relative_to(folder.path)) for file in changed]))
     return found + list(_runs_of_others(folder, designs))
+
+
+def _named_changed(files: list[str]) -> str:
+    if len(files) == 1:
+        return f"{files[0]}: was changed after the run had ended; its checksum does not fit"
+    return f"{len(files)} records, the first {files[0]}, were changed after their runs had ended"
 
 
 def _runs_of_others(folder: Folder, designs: set[Any]) -> Iterator[str]:
     """Runs that name a design or a state of the log that there is not."""
-    known, ledger = set(folder.log.hashes()), Ledger(folder.path)
+    known, ledger = set(folder.log.hashes()), Ledger(folder.path, forgiving=True)
     endings = [e for phase in ("search", "recheck", "confirm") for e in ledger.all(phase)]
     for what, key, there in (("design", "design", designs), ("line of the log", "log", known)):
         strange = [e.job.key for e in endings if e.stamp.get(key, "") not in {*there, ""}]
@@ -171,7 +182,7 @@ def seen_elsewhere(study: Study, storage: Path) -> list[Seen]:
             taken = tuple(looks_taken(folder.log.entries(), planned(other)))
         except StudyError:  # damaged; whoever asks for that study is told
             continue
-        units = _shared(study, other, Ledger(folder.path))
+        units = _shared(study, other, Ledger(folder.path, forgiving=True))
         if units:
             same = _design(study) == _design(other)
             found.append(Seen(folder.path.name, units, planned(study), same, taken))

@@ -66,19 +66,18 @@ def overview_of(path: Path) -> Overview:
     """
     folder = Folder(path)
     if not folder.study_yaml.exists():
-        folder.load()  # says what is there instead
-    sessions = [entry for entry in folder.log.entries() if "command" in entry]
+        folder.load()  # raises, and says what is there instead
+    sessions: list[dict[str, Any]] = []
+    question, runs, fault = "", Counter(), ""
+    try:
+        sessions = [entry for entry in folder.log.entries() if "command" in entry]
+        question, ledger = folder.load().question, Ledger(folder.path, forgiving=True)
+        phases = ("search", "recheck", "confirm")
+        runs = Counter(ending.outcome for phase in phases for ending in ledger.all(phase))
+    except (StudyError, OSError) as error:
+        fault = first_line(error)
     last = sessions[-1] if sessions else {}
     command = str(last.get("command", ""))
-    try:
-        study = folder.load()
-        ledger = Ledger(folder.path)
-        outcomes = Counter(
-            e.outcome for p in ("search", "recheck", "confirm") for e in ledger.all(p)
-        )
-        question, runs, fault = study.question, dict(outcomes), ""
-    except StudyError as error:
-        question, runs, fault = "", {}, first_line(error)
     verdicts, sentences = _answers(folder.report / "report.json")
     return Overview(
         name=path.name,
@@ -87,7 +86,7 @@ def overview_of(path: Path) -> Overview:
         state=state_of(lambda name: (folder.path / name).exists()),
         verdicts=verdicts,
         sentences=sentences,
-        runs=runs,
+        runs=dict(runs),
         megabytes=_size(path) / 1e6,
         started=str(sessions[0].get("at", "")) if sessions else "",
         changed=str(last.get("at", "")),
@@ -111,5 +110,5 @@ def _answers(report: Path) -> tuple[dict[str, str], tuple[str, ...]]:
         data: dict[str, Any] = json.loads(report.read_text())
         verdicts = {str(claim["id"]): str(claim["verdict"]) for claim in data["claims"]}
         return verdicts, tuple(one_line_verdicts(data))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return {}, ()

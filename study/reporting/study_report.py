@@ -37,7 +37,7 @@ def report_on(folder: Folder, *, out: Path | None = None) -> dict[str, Any]:
             plan=folder.study_yaml,
             runs=folder.runs_csv,
             provenance=provenance_of(folder),
-            importance=importances(study, Ledger(folder.path)),
+            importance=importances(study, Ledger(folder.path, forgiving=True)),
             out=out or folder.report,
         )
     except TableError as error:

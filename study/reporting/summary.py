@@ -31,7 +31,7 @@ def close_study(folder: Folder, tracker: Tracker, console: Console, *, storage: 
     endings = [
         ending
         for phase in ("search", "recheck", "confirm")
-        for ending in Ledger(folder.path).all(phase)
+        for ending in Ledger(folder.path, forgiving=True).all(phase)
     ]
     failed = [ending for ending in endings if ending.outcome == "failed"]
     frozen = folder.frozen(folder.load())

@@ -53,7 +53,7 @@ def run_rows(
     its arm's scores, and no reason to leave out the other arms'.
     """
     metric = study.shown_metric
-    ledger = Ledger(folder.path)
+    ledger = Ledger(folder.path, forgiving=True)
     searched = [(e.job, e) for phase in ("search", "recheck") for e in ledger.all(phase)]
     jobs = [*searched, *confirmations(folder, frozen)]
     rows = [run_row(job, "planned", ending, metric, run_ids) for job, ending in jobs]
@@ -80,7 +80,7 @@ def pareto_columns(search: Search) -> tuple[str, ...]:
 def pareto_rows(folder: Folder, study: Study, frozen: Frozen) -> list[tuple[Any, ...]]:
     """The rows of pareto.csv: of each arm the trials that no other one of it dominates."""
     assert study.search is not None
-    ledger = Ledger(folder.path)
+    ledger = Ledger(folder.path, forgiving=True)
     return [
         (
             arm, "" if part.number is None else part.number, ending.job.number,
@@ -96,7 +96,7 @@ def pareto_rows(folder: Folder, study: Study, frozen: Frozen) -> list[tuple[Any,
 
 def confirmations(folder: Folder, frozen: Frozen) -> list[tuple[Job, Ending | None]]:
     """The planned runs of the confirmation, each with its ending if it has ended."""
-    ledger = Ledger(folder.path)
+    ledger = Ledger(folder.path, forgiving=True)
     jobs = [
         job for part, winners in frozen for job in confirmation_jobs(part, winners, folder.path)
     ]

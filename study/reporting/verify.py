@@ -49,10 +49,41 @@ def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
     """
     file = folder.report / "report.json"
     if not file.exists():
-        raise StudyError(f"{folder.path} has no report yet\n  try: python -m study.report NAME")
+        raise StudyError(
+            f"{folder.path} has no report yet, or lost it: there is no report/report.json\n"
+            f"  try: python -m study.report {folder.path.name}"
+        )
     study = folder.load()
     found = breaks(folder)
     frozen = folder.frozen(study)
+    _refuse_incomplete(folder, frozen)
+    endings = [e for _, e in confirmations(folder, frozen) if e]
+    found += _different_rows(folder.results_csv, RESULT_COLUMNS, result_rows(endings))
+    found += _different_rows(folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, frozen, {}))
+    found += _other_configs(folder, study, frozen)
+    found += _pareto(folder, study, frozen)
+    found += _search(folder, study)
+    try:
+        report = json.loads(file.read_text())
+    except ValueError:
+        report = None
+    if not isinstance(report, dict):
+        return [*found, "report.json: is damaged"]
+    try:
+        again = analyse(
+            folder.results_csv,
+            plan=folder.study_yaml,
+            runs=folder.runs_csv,
+            provenance=provenance,
+            importance=importances(study, Ledger(folder.path, forgiving=True)),
+        )
+    except TableError as error:
+        return [*found, f"report.json: cannot be computed again: {first_line(error)}"]
+    return found + [f"report.json: {line}" for line in differences(report, again)]
+
+
+def _refuse_incomplete(folder: Folder, frozen: Frozen) -> None:
+    """Raises StudyError where a file is missing without which there is nothing to compare."""
     if not any(winners for _, winners in frozen):
         raise StudyError(
             f"{folder.winners_json} is missing: what was to be confirmed is not known\n"
@@ -68,27 +99,6 @@ def verify_study(folder: Folder, provenance: dict[str, Any]) -> list[str]:
             f"{folder.path} lacks results.csv or runs.csv\n"
             "  try: the study.run command with --resume, which writes them again"
         )
-    endings = [e for _, e in confirmations(folder, frozen) if e]
-    found += _different_rows(folder.results_csv, RESULT_COLUMNS, result_rows(endings))
-    found += _different_rows(folder.runs_csv, RUN_COLUMNS, run_rows(folder, study, frozen, {}))
-    found += _other_configs(folder, study, frozen)
-    found += _pareto(folder, study, frozen)
-    found += _search(folder, study)
-    try:
-        report = json.loads(file.read_text())
-    except ValueError:
-        return [*found, "report.json: is damaged"]
-    try:
-        again = analyse(
-            folder.results_csv,
-            plan=folder.study_yaml,
-            runs=folder.runs_csv,
-            provenance=provenance,
-            importance=importances(study, Ledger(folder.path)),
-        )
-    except TableError as error:
-        return [*found, f"report.json: cannot be computed again: {first_line(error)}"]
-    return found + [f"report.json: {line}" for line in differences(report, again)]
 
 
 def _other_configs(folder: Folder, study: Study, frozen: Frozen) -> Iterator[str]:
@@ -113,7 +123,7 @@ def _search(folder: Folder, study: Study) -> Iterator[str]:
         return
     records = {
         (key_start("search", e.job.arm, e.job.replicate), e.job.number): e
-        for e in Ledger(folder.path).all("search")
+        for e in Ledger(folder.path, forgiving=True).all("search")
     }
     try:
         trials = {

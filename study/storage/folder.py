@@ -17,10 +17,15 @@ from pydantic import ValidationError
 from analysis.inputs.session_log import SessionLog
 from study.design import RECORDED, Study
 from study.errors import StudyError, dotted, listing, nearest
-from study.records import Environment, digest, nearest_differences, write_whole
+from study.records import Environment, Ledger, digest, nearest_differences, write_whole
 
 # What may change when a study is resumed: it neither alters a verdict's meaning nor any past run.
 _FREE = ("resources", "beside")
+# What is written again from the rest, and what is not; `search.db` is put aside and rebuilt.
+_DERIVED = ("runs.csv", "results.csv", "pareto.csv", "report/report.json", "report/report.html")
+_ORIGINAL = ("study.yaml", "winners.json", "sessions.jsonl", "sessions.sha256")
+_LOCKS = ("lock", "sessions.lock")
+_FOLDERS = ("runs", "report")
 
 
 class Folder:
@@ -84,9 +89,10 @@ class Folder:
 
         Raises:
             StudyError: the folder holds another design, or one that was tampered with; or the study
-                would continue in another environment.
+                would continue in another environment; or a file is damaged.
         """
         here = [dict(environment)] if environment else []
+        self._refuse_wrong_kinds()
         if not self.study_yaml.exists():
             self._refuse_without_design(command)
             self._write(study, identity=uuid.uuid4().hex, environments=here)
@@ -106,6 +112,7 @@ class Folder:
                 "search.trials_per_arm before the confirmation has begun, other resources\n"
                 f"  try: {command} --name {self._free_name()}"
             )
+        Ledger(self.path).refuse_changed()
         known = self.environments()
         moved = nearest_differences(known, here[0]) if here else []
         if moved and not other_environment:
@@ -149,19 +156,19 @@ class Folder:
         """The study as resolved when it was started.
 
         Raises:
-            StudyError: there is no study in this folder.
+            StudyError: there is no study in this folder, or it is damaged.
         """
-        try:
-            self.study_yaml.read_text(errors="replace")
-        except OSError:
+        self._refuse_wrong_kinds()
+        if not self.study_yaml.exists():
             others = sorted(p.parent.name for p in self.path.parent.glob("*/study.yaml"))
             known = ", ".join(others) or "none"
             raise StudyError(
                 f"there is no study in {self.path}\n  allowed: the name of a study there: {known}\n"
                 "  try: --storage DIR if it was kept elsewhere"
-            ) from None
+            )
         known = {k: v for k, v in self._declared().items() if k in Study.model_fields}
-        if known.get("search") and "replicates" not in known["search"]:
+        search = known.get("search")
+        if isinstance(search, dict) and search and "replicates" not in search:
             # Recorded before searches could be repeated: its claims were about what one found.
             known.setdefault("scope", "configuration")
         try:
@@ -193,7 +200,7 @@ class Folder:
             return None
         try:
             data = json.loads(self.winners_json.read_text())
-            if data["hash"] == digest(data["winners"]):
+            if data["hash"] == digest(data["winners"]) and isinstance(data["winners"], dict):
                 return data["winners"]
         except (ValueError, KeyError, TypeError):
             pass
@@ -224,6 +231,7 @@ class Folder:
                 f"{self.path} cannot be made: {error.strerror}\n"
                 "  try: --storage DIR with a folder that you may write to"
             ) from None
+        self._refuse_wrong_kinds()
         try:
             lock = FileLock(self.path / "lock", timeout=0).acquire()
         except Timeout:
@@ -233,6 +241,25 @@ class Folder:
             ) from None
         with lock:
             yield
+
+    def _refuse_wrong_kinds(self) -> None:
+        """A folder in a file's place, or a file in a folder's, is told before anything is read."""
+        runs = [file for file in (self.path / "runs").rglob("*.json") if file.is_dir()]
+        for file in (*(self.path / name for name in (*_ORIGINAL, *_DERIVED, *_LOCKS)), *runs):
+            if file.is_dir():
+                restored = file.name in _ORIGINAL
+                then = "restore the file" if restored else "the same study.run with --resume"
+                raise StudyError(
+                    f"{file} is a folder where a file of the study belongs\n"
+                    f"  try: move the folder away, then {then}"
+                )
+        for name in _FOLDERS:
+            if (self.path / name).exists() and not (self.path / name).is_dir():
+                raise StudyError(
+                    f"{self.path / name} is a file where a folder of the study belongs\n"
+                    "  try: move the file away, then restore the folder, or the same study.run "
+                    "with --resume"
+                )
 
     def _refuse_without_design(self, command: str) -> None:
         """A study that has begun and lost its design would take any other for its own."""
@@ -250,9 +277,15 @@ class Folder:
     def _declared(self) -> dict[str, Any]:
         try:
             data = yaml.safe_load(self.study_yaml.read_text())
-            if isinstance(data, dict) and "id" in data and "hash" in data:
+            environments = data.get("environments", []) if isinstance(data, dict) else None
+            listed = isinstance(environments, list)
+            if (
+                listed
+                and {"id", "hash"} <= data.keys()
+                and all(isinstance(known, dict) for known in environments)
+            ):
                 return data
-        except (yaml.YAMLError, UnicodeDecodeError):
+        except (yaml.YAMLError, ValueError, RecursionError):
             pass
         raise StudyError(
             f"{self.study_yaml} is damaged: it is not what study.run wrote\n"
