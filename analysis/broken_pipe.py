@@ -39,7 +39,7 @@ def run(main: Callable[[], int]) -> int:
         _drop_output()
         return PIPE_CLOSED
     except OSError as error:
-        if error.errno != errno.ENOSPC or error.filename is not None or _can_flush():
+        if error.errno != errno.ENOSPC or error.filename is not None or _is_writable():
             raise  # a file's error, not the output's
         _drop_output()
         print(f"the output cannot be written: {error.strerror}", file=sys.stderr)
@@ -51,12 +51,11 @@ def run(main: Callable[[], int]) -> int:
     return code
 
 
-def _can_flush() -> bool:
+def _is_writable() -> bool:
     try:
-        sys.stdout.flush()
-    except OSError:
+        return os.write(sys.stdout.fileno(), b"\n") == 1
+    except (OSError, ValueError):
         return False
-    return True
 
 
 def _drop_output() -> None:

@@ -150,7 +150,8 @@ def _of_claimed_metric(
     allowed = ", ".join([*metrics, WINDOW_FORM])
     metric = parse_metric(text)
     if metric is None:
-        yield path, f"{text!r} is not a metric", allowed, "auc(val/knn_top1, epochs 1-4)"
+        shown = repr(text) if len(str(text)) <= 60 else repr(str(text)[:57] + "...")
+        yield path, f"{shown} is not a metric", allowed, "auc(val/knn_top1, epochs 1-4)"
         return
     if metric.window is None and metrics and metric.text not in metrics:
         what = f"{metric.text} is not among confirm.metrics"

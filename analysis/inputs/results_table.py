@@ -96,7 +96,10 @@ def read_table(source: str | Path | pd.DataFrame, *, what: str = "results") -> p
         if _is_parquet(path):
             return pd.read_parquet(path).reset_index(drop=True)
         # Text first: an arm called `NA` or `0.10` keeps its name.
-        return pd.read_csv(path, dtype=str, keep_default_na=False, skipinitialspace=True)
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, skipinitialspace=True)
+        if not isinstance(table.index, pd.RangeIndex):  # pandas takes the first cells for names
+            raise ValueError("lines have more cells than the header")
+        return table
     except pd.errors.EmptyDataError:
         raise _empty(str(path)) from None
     except UnicodeDecodeError as error:

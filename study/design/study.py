@@ -63,7 +63,10 @@ class Parameter(_Model):
         if (self.choices is None) == (bounds == 0) or bounds == 1:
             raise ValueError("a parameter has either both `low` and `high`, or `choices`")
         if self.step is not None and bounds == 2 and not self.step * 1e9 >= self.high - self.low:
-            raise ValueError(f"`step` is {self.step:g}, less than a billionth of the range")
+            raise ValueError(
+                f"`step` is {self.step:g}, too small for the range: "
+                "at least a billionth of it is allowed"
+            )
         if self.choices is not None:
             if not self.choices:
                 raise ValueError("`choices` is empty")
