@@ -7,6 +7,7 @@ own is `--loss my_losses:barlow --lambda_ 0.005`, its module in the working dire
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
@@ -194,15 +195,27 @@ def _line(epoch: int, metrics: dict[str, float]) -> str:
 
 def _command() -> int:
     """`main`, ended silently where the reader of its output closes it, as `head -1` does."""
+    sys.stdout.reconfigure(errors="backslashreplace")  # terminals without Unicode
     try:
         try:
             return main()
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes once more at its end, and would complain then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return PIPE_CLOSED
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _drop_output()
+        place = error.filename or "the output"
+        print(f"{place} cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
+
+
+def _drop_output() -> None:
+    # Python flushes once more at its end, and would complain then.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from analysis.errors import nearest
 from analysis.inputs.metric import DIRECTIONS, WINDOW_FORM, Metrics, parse_metric
+from analysis.inputs.plain_yaml import control_character
 
 DEFAULT_CONDITION = "default"
 Fault = tuple[tuple, str, str, str]
@@ -19,6 +21,7 @@ KEYS = {
     "less_hurt": ("id", "less_hurt", "than", "metric", "from", "to"),
     "equivalent": ("id", "equivalent", "to", "metric", "under"),
 }
+LONGEST_ID = 80  # characters, as of an arm's name
 LONGEST_UNIT = 20  # characters; it follows numbers in tables
 _EXAMPLE = "{id: F1, better: ARM, than: ARM, metric: METRIC}"
 
@@ -58,12 +61,24 @@ def check_claims(plan: Mapping, *, better: str | Mapping[str, str] | None = None
             faults.append((path, what, "one of " + ", ".join(KINDS), try_))
             continue
         faults += _of_claim(plan, claim, kinds[0], path, known)
+        faults += _of_id(claim.get("id"), (*path, "id")) if "id" in claim else []
         name = str(claim.get("id", ""))
         if name and name in seen:
             what = f"id {name} is claim {seen[name] + 1}'s already"
             faults.append(((*path, "id"), what, "ids that differ", f"id: {name}b"))
         seen.setdefault(name, index)
     return faults + list(_of_search(plan.get("search"), known))
+
+
+def _of_id(said: Any, path: tuple) -> Iterator[Fault]:
+    """An id that cannot stand in a table, on a terminal and behind `--require`."""
+    number = isinstance(said, int | float) and not isinstance(said, bool) and math.isfinite(said)
+    text = str(said).strip() if isinstance(said, str) else str(said) if number else ""
+    if not text or len(text) > LONGEST_ID or control_character(text):
+        shown = ascii(said)
+        what = f"id is {shown if len(shown) <= 60 else shown[:57] + '...'}"
+        allowed = f"a text of 1 to {LONGEST_ID} characters on one line, or a number"
+        yield path, what, allowed, f"id: F{path[1] + 1}"
 
 
 def _of_metrics(metrics: Any) -> Iterator[Fault]:
@@ -74,6 +89,8 @@ def _of_metrics(metrics: Any) -> Iterator[Fault]:
         return
     for name, said in (metrics or {}).items():
         path, keys = ("metrics", name), ("better", "unit", "kind")
+        if not str(name).strip() or control_character(str(name)):
+            yield path, f"metric {name!a} has no name", "a name that can be shown", example
         if not isinstance(said, Mapping):
             yield path, f"metric {name} is {said!r}", "a mapping", "{better: lower}"
             continue
@@ -133,7 +150,8 @@ def _of_claimed_metric(
     allowed = ", ".join([*metrics, WINDOW_FORM])
     metric = parse_metric(text)
     if metric is None:
-        yield path, f"{text!r} is not a metric", allowed, "auc(val/knn_top1, epochs 1-4)"
+        shown = repr(text) if len(str(text)) <= 60 else repr(str(text)[:57] + "...")
+        yield path, f"{shown} is not a metric", allowed, "auc(val/knn_top1, epochs 1-4)"
         return
     if metric.window is None and metrics and metric.text not in metrics:
         what = f"{metric.text} is not among confirm.metrics"

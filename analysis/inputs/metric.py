@@ -31,7 +31,7 @@ JOINTS = frozenset({"to", "at", "per", "of", "until", "over", "after", "for", "i
 CAMEL = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
 
 WINDOW = re.compile(
-    r"auc\(\s*(?P<metric>[^,()\s]+)\s*,\s*epochs\s+(?P<first>\d+)-(?P<last>\d+)\s*\)"
+    r"auc\(\s*(?P<metric>[^,()\s]+)\s*,\s*epochs\s+(?P<first>\d{1,9})-(?P<last>\d{1,9})\s*\)"
 )
 WINDOW_FORM = "auc(METRIC, epochs A-B), such as auc(val/knn_top1, epochs 1-4)"
 

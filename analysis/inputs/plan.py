@@ -16,6 +16,9 @@ import yaml
 from analysis.errors import TableError, nearest
 from analysis.inputs.claim_checks import KINDS, arm_names, check_claims, condition_names
 from analysis.inputs.metric import DIRECTIONS, Metric, Metrics, parse_metric
+from analysis.inputs.plain_yaml import MOST_CHARACTERS, Loader, Unusable
+
+LEAST_ALPHA = 1e-9  # below it the power of a test cannot be computed in double precision
 
 
 @dataclass(frozen=True)
@@ -298,7 +301,15 @@ def _load(source: str | Path | Mapping | None) -> Mapping | None:
         return source
     path = Path(source)
     try:
-        mapping = yaml.safe_load(path.read_text(encoding="utf-8"))
+        with path.open(encoding="utf-8") as stream:
+            mapping = yaml.load(stream.read(MOST_CHARACTERS + 1), Loader=Loader)
+    except Unusable as error:
+        raise TableError(
+            str(error.problem),
+            where=f"{path}:{error.problem_mark.line + 1}",
+            allowed=error.allowed,
+            try_=error.remedy or "correct this line of the plan",
+        ) from None
     except OSError:
         raise TableError(
             "the plan does not exist",
@@ -306,7 +317,7 @@ def _load(source: str | Path | Mapping | None) -> Mapping | None:
             allowed="a study's YAML file",
             try_="check the path, or leave --plan out",
         ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # a path with a NUL, no UTF-8
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         raise TableError(
@@ -327,7 +338,7 @@ def _load(source: str | Path | Mapping | None) -> Mapping | None:
 
 def _checked(given: dict[str, Any], where: str) -> dict[str, float]:
     limits = {
-        "alpha": "a number between 0 and 1, such as 0.05",
+        "alpha": f"a number from {LEAST_ALPHA:g} to below 1, such as 0.05",
         "margin": "a number > 0 in the metric's unit, such as 0.005",
         "chance": "a number: the score of guessing, such as 0.1 for ten classes",
     }
@@ -338,7 +349,7 @@ def _checked(given: dict[str, Any], where: str) -> dict[str, float]:
             and (value == value and abs(value) < float("inf"))
         )
         if good and key == "alpha":
-            good = 0 < value < 1
+            good = LEAST_ALPHA <= value < 1
         if good and key == "margin":
             good = value > 0
         if not good:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis.errors import TableError
@@ -28,9 +29,13 @@ def in_order(labels) -> list:
 
 
 def numbered(text: pd.Series) -> pd.Series:
-    """Labels as whole numbers where all of them are."""
+    """Labels as whole numbers where all of them are, and where 64 bits keep them apart."""
     numbers = pd.to_numeric(text, errors="coerce")
-    whole = numbers.notna().all() and (numbers == numbers.round()).all()
+    if numbers.dtype.kind == "f":
+        exact = np.isfinite(numbers).all() and (numbers.abs() < 2**53).all()
+        whole = exact and (numbers == numbers.round()).all()
+    else:
+        whole = numbers.dtype.kind == "i"  # wider ones come as unsigned, or as objects
     return numbers.astype("int64") if whole else text
 
 

@@ -19,10 +19,13 @@ import pandas as pd
 from analysis.errors import TableError, nearest
 from analysis.inputs.claim_checks import DEFAULT_CONDITION
 from analysis.inputs.metric import FRACTION, Metrics
+from analysis.inputs.plain_yaml import control_character
 from analysis.inputs.replicates import Replicates, check_replicates, numbered
 
 REQUIRED = ("arm", "seed", "metric", "value")
 OPTIONAL = ("condition", "replicate", "epoch", "correct", "total", "status", "phase")
+MOST_SEEDS = 2000  # a report on so many takes 5 s and 0.7 GB
+LARGEST = 1e100  # squares of sums of such numbers are still finite
 STATUSES = ("finished", "diverged", "failed")
 
 
@@ -93,7 +96,10 @@ def read_table(source: str | Path | pd.DataFrame, *, what: str = "results") -> p
         if _is_parquet(path):
             return pd.read_parquet(path).reset_index(drop=True)
         # Text first: an arm called `NA` or `0.10` keeps its name.
-        return pd.read_csv(path, dtype=str, keep_default_na=False, skipinitialspace=True)
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, skipinitialspace=True)
+        if not isinstance(table.index, pd.RangeIndex):  # pandas takes the first cells for names
+            raise ValueError("lines have more cells than the header")
+        return table
     except pd.errors.EmptyDataError:
         raise _empty(str(path)) from None
     except UnicodeDecodeError as error:
@@ -252,11 +258,37 @@ def _names(raw: pd.DataFrame, column: str, at, *, blank: str | None = None) -> p
             allowed="a name",
             try_="fill the cell, or drop the row",
         )
+    for name in text.unique():
+        if found := control_character(name):
+            raise TableError(
+                f"{column} is {name!a}, with a control character, {found}",
+                where=at(text.index[text == name][0]),
+                allowed="names that can be shown on one line",
+                try_="rename it in every row",
+            )
     return text.mask(empty, blank) if empty.any() else text
 
 
 def _seeds(raw: pd.DataFrame, at) -> pd.Series:
-    return numbered(_names(raw, "seed", at))
+    text = _names(raw, "seed", at)
+    unreal = text.str.lower().str.lstrip("+-").isin(["inf", "infinity", "nan"])
+    if unreal.any():
+        row = text.index[unreal][0]
+        raise TableError(
+            f"seed is {text[row]!r}",
+            where=at(row),
+            allowed="a whole number, or a name",
+            try_="fill in the seed of the run, or drop the row",
+        )
+    seeds = numbered(text)
+    if (units := seeds.nunique()) > MOST_SEEDS:
+        raise TableError(
+            f"the table has {units:,} seeds",
+            where=at(text.index[0]),
+            allowed=f"at most {MOST_SEEDS:,}",
+            try_="number repeated runs from 1 in every arm: arms are compared at equal seeds",
+        )
+    return seeds
 
 
 def _numbers(raw: pd.DataFrame, column: str, at, *, needed: bool = False) -> pd.Series:
@@ -267,7 +299,7 @@ def _numbers(raw: pd.DataFrame, column: str, at, *, needed: bool = False) -> pd.
         if pd.api.types.is_numeric_dtype(cells)
         else (cells.isna() | (cells.astype(str).str.strip() == ""))
     )
-    wrong = ~np.isfinite(numbers) & (needed | ~blank)
+    wrong = ~(numbers.abs() <= LARGEST) & (needed | ~blank)
     if wrong.any():
         row = wrong.index[wrong][0]
         shown = "empty" if blank[row] else repr(str(cells[row]))
@@ -275,7 +307,8 @@ def _numbers(raw: pd.DataFrame, column: str, at, *, needed: bool = False) -> pd.
         raise TableError(
             f"{column} is {shown}{more}",
             where=at(row),
-            allowed="a finite number" + ("" if needed else ", or an empty cell"),
+            allowed=f"a finite number of at most {LARGEST:g} in size"
+            + ("" if needed else ", or an empty cell"),
             try_="mark a run that broke with status diverged or failed, or drop the row",
         )
     return numbers

@@ -62,8 +62,7 @@ def read_runs(source: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
     cells = runs["replicate"].astype(object).where(runs["replicate"].notna(), "").map(str)
     named = cells[cells.str.strip() != ""]
     runs["replicate"] = numbered(named).astype(object).reindex(runs.index)
-    seeds = pd.to_numeric(runs["seed"], errors="coerce")
-    runs["seed"] = seeds.astype("Int64") if (seeds.dropna() % 1 == 0).all() else runs["seed"]
+    runs["seed"] = _seeds(runs["seed"])
     for column, allowed in (("phase", PHASES), ("status", STATUSES)):
         wrong = ~runs[column].isin(allowed)
         if wrong.any():
@@ -75,6 +74,14 @@ def read_runs(source: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
                 try_="correct the cell",
             )
     return runs
+
+
+def _seeds(cells: pd.Series) -> pd.Series:
+    """The column `seed` as in a table of results, with NA where it is empty."""
+    text = cells.astype(object).where(cells.notna(), "").map(lambda cell: str(cell).strip())
+    seeds = numbered(text[text != ""])
+    kept = seeds.astype("Int64") if seeds.dtype.kind == "i" or seeds.empty else seeds
+    return kept.reindex(cells.index)
 
 
 def failures(runs: pd.DataFrame | None) -> dict[tuple[str, str, object], str]:

@@ -29,7 +29,14 @@ def root(cache_dir: str | Path | None) -> Path:
     """The folder of all entries: the argument, else $CONTRASTIVE_CACHE, else the user's own."""
     chosen = cache_dir or os.environ.get("CONTRASTIVE_CACHE")
     folder = Path(chosen) if chosen else user_cache_path("contrastive-study", appauthor=False)
-    return folder.expanduser().absolute()
+    try:
+        return folder.expanduser().absolute()
+    except RuntimeError:
+        raise DataError(
+            f"the cache {folder} is in the home folder of a user who does not exist\n"
+            "  allowed: a folder that can be written\n"
+            "  try: set CONTRASTIVE_CACHE to another folder"
+        ) from None
 
 
 def is_intact(entry: Path, *, verify: bool = False) -> bool:

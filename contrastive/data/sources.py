@@ -116,8 +116,18 @@ def find(name: str, path: str | Path | None, *, download: bool) -> Found:
                 "  try: leave dataset_path out"
             )
         return Found(Path(), source.formats[0])
-    places = [Path(path).expanduser().absolute()] if path is not None else _usual_places(name)
-    if found := _look(source, places):
+    try:
+        places = [Path(path).expanduser().absolute()] if path is not None else _usual_places(name)
+        found = _look(source, places)
+    except (OSError, RuntimeError, ValueError) as error:  # no such user, too long, a NUL, no rights
+        if isinstance(error, DataError):
+            raise
+        shown = "a usual place" if path is None else f"dataset_path {str(path)[:200]!a}"
+        raise DataError(
+            f"{shown} cannot be looked into: {getattr(error, 'strerror', None) or error}\n"
+            "  allowed: a folder that this user may read\n  try: its full path, from /"
+        ) from None
+    if found:
         return found
     failure = "downloading is switched off"
     if path is not None:

@@ -5,6 +5,7 @@ from study.design.constraints import ALLOWED, names_in, satisfied
 from study.design.early_windows import ON_TEST, epochs_on_test
 from study.design.search_space import MOST_POINTS, SearchSpace, ordered
 from study.design.study import (
+    MOST_RUNS,
     RECORDED,
     SAMPLERS,
     SPLIT,
@@ -22,6 +23,7 @@ from study.design.study import (
 __all__ = [
     "ALLOWED",
     "MOST_POINTS",
+    "MOST_RUNS",
     "ON_TEST",
     "RECORDED",
     "SAMPLERS",

@@ -13,6 +13,8 @@ from study.design.seeds import derive
 from study.design.study import Parameter, Study
 from study.workload import Settings, Workload
 
+_MOST_LENGTHS = 10_000  # values of one dimension that lengths are computed for
+
 
 class Arm:
     """One arm, resolved once: what is fixed, what is searched, how long its trainings are.
@@ -136,4 +138,7 @@ def timed(study: Study, condition: str) -> bool:
 def _values(parameter: Parameter) -> Sequence[Any]:
     if parameter.choices is not None:
         return parameter.choices
-    return range(int(parameter.low), int(parameter.high) + 1, int(parameter.step or 1))
+    found = range(int(parameter.low), int(parameter.high) + 1, int(parameter.step or 1) or 1)
+    if len(found) <= _MOST_LENGTHS:
+        return found
+    return [*found[:: len(found) // _MOST_LENGTHS], found[-1]]

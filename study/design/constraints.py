@@ -23,6 +23,11 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
+_FORMS = (
+    ast.Constant, ast.Name, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare,
+    ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
+)  # fmt: skip
+LONGEST = 400  # characters, of one constraint: nested no deeper than Python can follow
 ALLOWED = "settings, numbers, texts, + - * / // %, < <= > >= == !=, and, or, not"
 
 
@@ -33,7 +38,9 @@ def names_in(expression: str) -> set[str]:
         ValueError: it is no expression, or uses anything but `ALLOWED`.
     """
     tree = _parse(expression)
-    _evaluate(tree, _Anything())
+    for node in ast.walk(tree):
+        if not isinstance(node, _FORMS) or _is_foreign(node):
+            raise ValueError(f"`{_short(ast.unparse(node))}` is not allowed in a constraint")
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
@@ -50,15 +57,18 @@ def satisfied(expression: str, settings: Mapping[str, Any]) -> bool:
     """
     try:
         return bool(_evaluate(_parse(expression), settings))
-    except (TypeError, ZeroDivisionError) as error:
-        raise ValueError(f"`{expression}` cannot be computed: {error}") from None
+    except (TypeError, ArithmeticError) as error:
+        raise ValueError(f"`{_short(expression)}` cannot be computed: {error}") from None
 
 
 def _parse(expression: str) -> ast.expr:
+    if len(expression) > LONGEST:
+        what = f"`{_short(expression)}` cannot be read: it has more than {LONGEST} characters"
+        raise ValueError(f"{what}; write it as several constraints")
     try:
         return ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ValueError(f"`{expression}` is not an expression") from None
+        raise ValueError(f"`{_short(expression)}` is not an expression") from None
 
 
 def _evaluate(node: ast.expr, settings: Mapping[str, Any]) -> Any:
@@ -68,7 +78,13 @@ def _evaluate(node: ast.expr, settings: Mapping[str, Any]) -> Any:
         case ast.Name(id=name):
             return settings[name]
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _BINARY[type(op)](_evaluate(left, settings), _evaluate(right, settings))
+            pair = _evaluate(left, settings), _evaluate(right, settings)
+            for operand in pair:
+                if isinstance(operand, str):  # 'a' * 10**9 would fill the memory
+                    raise TypeError(
+                        f"{_short(repr(operand))} is a text, which can be compared only"
+                    )
+            return _BINARY[type(op)](*pair)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_evaluate(operand, settings)
         case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -86,8 +102,19 @@ def _evaluate(node: ast.expr, settings: Mapping[str, Any]) -> Any:
     raise ValueError(f"`{ast.unparse(node)}` is not allowed in a constraint")
 
 
-class _Anything(dict):
-    """Stands for any settings while only the form of an expression is checked."""
+def _is_foreign(node: ast.AST) -> bool:
+    """Whether an operator or a constant is none of `ALLOWED`, though its kind of node is."""
+    match node:
+        case ast.Constant(value=value):
+            return not isinstance(value, bool | int | float | str)
+        case ast.BinOp(op=op):
+            return type(op) not in _BINARY
+        case ast.UnaryOp(op=op):
+            return not isinstance(op, ast.USub | ast.Not)
+        case ast.Compare(ops=ops):
+            return any(type(op) not in _COMPARE for op in ops)
+    return False
 
-    def __missing__(self, name: str) -> float:
-        return 1.0
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."

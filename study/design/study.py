@@ -7,6 +7,7 @@ other.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -28,6 +29,11 @@ Sampler = Literal["tpe", "random", "qmc", "gp", "nsga2", "grid"]
 SAMPLERS: tuple[str, ...] = get_args(Sampler)
 Varied = Literal["sampler", "training", "split"]  # what a replicate draws anew
 SPLIT = "split_seed"  # the setting that `vary: [split]` changes
+LARGEST_SEED = 2**32 - 1  # what NumPy, scikit-learn and Optuna take
+MOST_RUNS = 2000  # units, seeds of a unit, and both multiplied: what a report can hold
+LEAST_ALPHA = 1e-9  # below it the power of a test cannot be computed in double precision
+
+Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 
 
 class _Model(BaseModel):
@@ -43,7 +49,7 @@ class Parameter(_Model):
     high: int | float | None = None
     log: bool = False
     step: Annotated[float, Field(gt=0)] | None = None
-    choices: list[Any] | None = None
+    choices: Annotated[list[Any], Field(max_length=1000)] | None = None
     when: dict[str, Any] = {}  # active only if each of these settings has one of these values
 
     @field_validator("when")
@@ -56,6 +62,11 @@ class Parameter(_Model):
         bounds = (self.low is not None) + (self.high is not None)
         if (self.choices is None) == (bounds == 0) or bounds == 1:
             raise ValueError("a parameter has either both `low` and `high`, or `choices`")
+        if self.step is not None and bounds == 2 and not self.step * 1e9 >= self.high - self.low:
+            raise ValueError(
+                f"`step` is {self.step:g}, too small for the range: "
+                "at least a billionth of it is allowed"
+            )
         if self.choices is not None:
             if not self.choices:
                 raise ValueError("`choices` is empty")
@@ -115,10 +126,10 @@ class EarlyStopping(_Model):
         """Epochs that every trial has."""
         return self.grace_epochs or max(1, epochs // 5)
 
-    def rungs(self, epochs: int) -> list[int]:
+    def rungs(self, epochs: int) -> Sequence[int]:
         """The epochs, before the last, at which trials may be stopped."""
         if self.rule != "asha":
-            return list(range(self.grace(epochs), epochs))
+            return range(self.grace(epochs), epochs)
         found, epoch = [], self.grace(epochs)
         while epoch < epochs:
             found.append(epoch)
@@ -143,7 +154,7 @@ class Rechecks(_Model):
     """The best trials of an arm, trained again on further seeds before one of them wins."""
 
     top: Annotated[int, Field(ge=1)]
-    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    seeds: Annotated[list[Seed], Field(min_length=1, max_length=MOST_RUNS)]
 
 
 class Search(_Model):
@@ -151,7 +162,7 @@ class Search(_Model):
 
     trials_per_arm: Annotated[int, Field(ge=1)]
     # Independent searches of each arm. One says nothing about methods, only about configurations.
-    replicates: Annotated[int, Field(ge=1)] = 1
+    replicates: Annotated[int, Field(ge=1, le=MOST_RUNS)] = 1
     vary: Annotated[list[Varied], Field(min_length=1)] = ["sampler", "training"]
     under: str | None = None  # condition; the first one if not given
     space: dict[str, Parameter]
@@ -165,7 +176,7 @@ class Search(_Model):
     rechecks: Rechecks | None = None
     budget: Budget | None = None
     max_failures: Annotated[int, Field(ge=0)] = 3  # of an arm; one more pauses the study
-    seed: Annotated[int, Field(ge=0)] = SEARCH_SEED
+    seed: Seed = SEARCH_SEED
     parallel_per_arm: Annotated[int, Field(ge=1)] | None = None  # None: as many as slots allow
 
     @field_validator("early_stopping", mode="before")
@@ -196,7 +207,10 @@ class Search(_Model):
 class Confirm(_Model):
     """The confirmation phase: fresh seeds, shared by all arms and conditions."""
 
-    seeds: Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]]
+    seeds: (
+        Annotated[int, Field(ge=1, le=MOST_RUNS)]
+        | Annotated[list[Seed], Field(max_length=MOST_RUNS)]
+    )
     metrics: Annotated[list[str], Field(min_length=1)]
     # Replicates after which claims are tested; the study ends where all of them are decided.
     looks: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] | None = None
@@ -241,10 +255,12 @@ class Study(_Model):
     scope: Literal["method", "configuration"] | None = None  # of the claims; None: see `about`
     claims: list[dict[str, Any]] = []
     margin: Annotated[float, Field(gt=0)] | None = None
-    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
+    alpha: Annotated[float, Field(ge=LEAST_ALPHA, lt=0.5)] = 0.05
     pilot_sd: Annotated[float, Field(gt=0)] | None = None
     chance: Annotated[float, Field(ge=0, lt=1)] | None = None  # score of a run that diverged
-    looks: Annotated[int, Field(ge=1)] = 1  # planned looks at the results, the last included
+    looks: Annotated[int, Field(ge=1, le=MOST_RUNS)] = (
+        1  # planned looks at the results, the last included
+    )
     resources: Resources = Resources()
 
     _workload: Workload | None = PrivateAttr(None)

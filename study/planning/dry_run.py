@@ -207,6 +207,6 @@ def _settings(settings: dict[str, object]) -> str:
 
 
 def _span(seeds: list[int]) -> str:
-    if len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+    if len(seeds) > 2 and list(seeds) == [seeds[0] + i for i in range(len(seeds))]:
         return f"{seeds[0]}–{seeds[-1]}"
     return ", ".join(str(seed) for seed in seeds)

@@ -25,6 +25,7 @@ from study.workload import allowed
 
 # Names become folders, MLflow runs and labels in figures.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+=-]{0,79}")
+_QUOTES = "'\""
 _NAME_RULE = "letters, digits and _ . + = -, beginning with a letter or digit, at most 80"
 
 
@@ -111,7 +112,7 @@ def name_faults(data: dict[str, Any]) -> list[Fault]:
         if isinstance(data.get(room), dict):
             named += [((room, name), name) for name in data[room]]
     return [
-        Fault(path, f"`{name}` cannot be a name", _NAME_RULE)
+        Fault(path, f"`{_show(name).strip(_QUOTES)}` cannot be a name", _NAME_RULE)
         for path, name in named
         if not (isinstance(name, str) and NAME.fullmatch(name))
     ]
@@ -138,4 +139,5 @@ def kind_of(value: Any) -> str:
 
 def _show(value: Any) -> str:
     text = "empty" if value is None else repr(value) if isinstance(value, str) else str(value)
+    text = text if text.isprintable() else ascii(text)[1:-1]
     return text if len(text) <= 60 else text[:57] + "..."

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from analysis.inputs.plain_yaml import Unusable, control_character
 from study.design import RECORDED, Study
 from study.errors import Fault, StudyError, first_line, listing
 from study.spec import settings_checks, study_checks, yaml_document
@@ -48,19 +49,32 @@ def load_study(
     else:
         document, beside = _read(FilePath(file)), FilePath(file).resolve().parent
         beside = _as_recorded(document, beside)
-    faults = list(document.faults)
     if not isinstance(document.data, dict):
         message = f"the file holds {kind_of(document.data)}, not a study"
         raise spec_error(
             [Fault((), message, "a mapping with the keys " + listing(keys_at(())))], document
         )
-    faults += apply_profile(document, profile)
+    others = _with_other_profiles(document, profile)
+    faults = [*document.faults, *apply_profile(document, profile)]
     for override in overrides:
         faults += apply_override(document, override)
     if name is not None:
         document.data["name"] = name
         document.places[("name",)] = "--name"
-    faults += cross_grids(document)
+    study, faults = _checked(document, beside, faults, data=data)
+    if faults:
+        raise spec_error(faults, document)
+    for title, other in others:
+        _check_other(title, other, beside)
+    assert study is not None
+    return study
+
+
+def _checked(
+    document: yaml_document.Document, beside: FilePath, faults: list[Fault], *, data: bool
+) -> tuple[Study | None, list[Fault]]:
+    """The study of a document, and its faults with those that were found before."""
+    faults = [*faults, *cross_grids(document)]
     replace_epochs_by_budget(document)
     workload, workload_faults = find_workload(document.data, beside)
     faults += workload_faults
@@ -68,15 +82,38 @@ def load_study(
     faults += shape_faults
     faults += name_faults(document.data)
     if workload is None:
-        raise spec_error(faults, document)
+        return None, faults
     if study is None or faults:
         faults += settings_checks.settings_faults(document.data, workload)
     else:
         faults += study_checks.study_faults(study.bind(workload), data=data)
+    return study, faults
+
+
+def _with_other_profiles(
+    document: yaml_document.Document, chosen: str | None
+) -> list[tuple[str, yaml_document.Document]]:
+    """The document once more for each profile that is not chosen."""
+    profiles = document.data.get("profiles")
+    others = [name for name in profiles if name != chosen] if isinstance(profiles, dict) else []
+    return [(name, document.copied()) for name in others]
+
+
+def _check_other(name: str, other: yaml_document.Document, beside: FilePath) -> None:
+    """Refuse a profile that would be refused if it were chosen, before somebody counts on it.
+
+    Only for what it writes itself: the rest may wait for a `--set`.
+    """
+    own = {place for path, place in other.places.items() if path[:2] == ("profiles", name)}
+    faults = apply_profile(other, name)
+    if not faults:
+        _, found = _checked(other, beside, [], data=False)
+        faults = [fault for fault in found if other.place(fault.path) in own]
     if faults:
-        raise spec_error(faults, document)
-    assert study is not None
-    return study
+        raise spec_error(
+            [Fault(f.path, f"profile {name}: {f.message}", f.allowed, f.remedy) for f in faults],
+            other,
+        )
 
 
 def _as_recorded(document: yaml_document.Document, beside: FilePath) -> FilePath:
@@ -89,9 +126,14 @@ def _as_recorded(document: yaml_document.Document, beside: FilePath) -> FilePath
     return FilePath(str(data.pop("beside", beside)))
 
 
-def _read(file: FilePath) -> yaml_document.Document:
+def _read(path: FilePath) -> yaml_document.Document:
+    file = str(path) if control_character(str(path)) is None else ascii(str(path))
     try:
-        return yaml_document.read(file, str(file))
+        return yaml_document.read(path, file)
+    except Unusable as error:
+        lines = (("allowed", error.allowed), ("try", error.remedy))
+        hints = "".join(f"\n  {title}: {text}" for title, text in lines if text)
+        raise StudyError(f"{file}:{error.problem_mark.line + 1}: {error.problem}{hints}") from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise StudyError(
@@ -99,7 +141,7 @@ def _read(file: FilePath) -> yaml_document.Document:
             "  allowed: YAML as in search_spaces/pos.yaml\n"
             "  try: look at the indentation, quotes and colons of this line and the one before"
         ) from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:  # a path with a NUL, no UTF-8
         reason = getattr(error, "strerror", None) or first_line(error)
         here = sorted(str(found) for found in FilePath("search_spaces").glob("*.yaml"))
         raise StudyError(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
 
+from analysis.inputs.plain_yaml import Unusable, control_character
 from study.errors import Fault, Path, dotted, listing, nearest
 from study.spec import yaml_document
 from study.spec.build import kind_of
+
+MOST_ARMS = 1000
 
 
 def apply_profile(document: yaml_document.Document, profile: str | None) -> list[Fault]:
@@ -33,18 +37,33 @@ def apply_profile(document: yaml_document.Document, profile: str | None) -> list
         ]
     at: Path = ("profiles", profile)
     places = {p[2:]: place for p, place in document.places.items() if p[:2] == at}
+    if not isinstance(profiles[profile] or {}, dict):
+        what = f"profile {profile} is {kind_of(profiles[profile])}"
+        return [
+            Fault(
+                ("profiles", profile),
+                what,
+                "a mapping of what it changes",
+                f"{profile}: {{trial: {{…}}}}",
+            )
+        ]
     document.merge(profiles[profile] or {}, (), places)
     return []
 
 
 def apply_override(document: yaml_document.Document, override: str) -> list[Fault]:
     key, equals, text = override.partition("=")
+    if found := control_character(override, lines=True):
+        message = f"--set {ascii(override)[1:-1]} contains a control character, {found}"
+        return [Fault((), message, "text that can be shown")]
     if not equals or not key or not text.strip():
         message = f"--set {override} has no value"
         allowed = "--set KEY=VALUE, e.g. --set trial.epochs=5; --set search=null takes a key out"
         return [Fault((), message, allowed)]
     try:
         value = yaml_document.scalar(text)
+    except Unusable as error:
+        return [Fault((), f"--set {key}: {error.problem}", error.allowed, error.remedy)]
     except yaml.YAMLError:
         return [Fault((), f"--set {override}: the value is not valid YAML", "a YAML value")]
     path: Path = tuple(key.split("."))
@@ -104,6 +123,10 @@ def cross_grids(document: yaml_document.Document) -> list[Fault]:
     if not isinstance(grid, dict) or not all(isinstance(v, list) and v for v in grid.values()):
         message = "arms.grid crosses lists of levels"
         return [Fault(("arms", "grid"), message, "each setting with a list of values")]
+    number = math.prod(len(levels) for levels in grid.values())
+    if number > MOST_ARMS:
+        message = f"arms.grid crosses its levels to {number:,} arms"
+        return [Fault(("arms", "grid"), message, f"at most {MOST_ARMS} arms", "fewer levels")]
     crossed: dict[str, Any] = {}
     for levels in itertools.product(*grid.values()):
         settings = dict(zip(grid, levels, strict=True))

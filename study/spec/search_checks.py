@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from study.design import (
     ALLOWED,
@@ -22,7 +23,10 @@ from study.design import (
     timed,
 )
 from study.errors import Fault, Path, listing, nearest
+from study.spec.settings_checks import setting_fault
 from study.workload import Settings
+
+_MOST_RUNGS = 1_000_000
 
 
 def search_faults(study: Study, *, data: bool = True) -> list[Fault]:
@@ -66,7 +70,13 @@ def _when_faults(study: Study, search: Search) -> Iterator[Fault]:
     for name, parameter in search.space.items():
         for asked, values in parameter.when.items():
             path: Path = ("search", "space", name, "when", asked)
-            if asked in search.space:
+            if asked == name:
+                message = f"`when` of {name} asks about {name} itself"
+                yield Fault(path, message, "values of other settings", "leave out `when:`")
+            elif not values:
+                message = f"`when` of {name} waits for no value of {asked}"
+                yield Fault(path, message, "one value or several", "leave out `when:`")
+            elif asked in search.space:
                 missing = [v for v in values if not search.space[asked].holds(v)]
                 if missing:
                     message = f"`when` of {name} waits for {asked}: {missing[0]}, never drawn"
@@ -81,6 +91,28 @@ def _when_faults(study: Study, search: Search) -> Iterator[Fault]:
                     listing(known),
                     f"when: {{{close}: …}}" if close else "",
                 )
+            else:
+                yield from _never_set(study, name, asked, values, path)
+
+
+def _never_set(
+    study: Study, name: str, asked: str, values: list[Any], path: Path
+) -> Iterator[Fault]:
+    """Values that the setting cannot have in any arm, so that the dimension would be lost.
+
+    A value that only an absent arm has is no mistake: `--set arms.NAME=null` takes arms out.
+    """
+    rooms = [study.trains.defaults, study.trial, *study.arms.values(), *study.conditions.values()]
+    taken = list(dict.fromkeys(str(room[asked]) for room in rooms if asked in room))
+    for value in values:
+        if str(value) not in taken and setting_fault(path, asked, value, study.trains):
+            close = nearest(value, taken)
+            yield Fault(
+                path,
+                f"`when` of {name} waits for {asked}: {value}, which it never is",
+                listing(taken),
+                f"when: {{{asked}: {close}}}" if close else "",
+            )
 
 
 def _circle(search: Search) -> Iterator[Fault]:
@@ -209,6 +241,14 @@ def _stopping_faults(study: Study, search: Search, *, data: bool) -> Iterator[Fa
     for arm in arms_of(study).values():
         length = arm.length(study.tuned_under, data=data)
         epochs = length[1] if length else None
+        if epochs and rule.rule != "asha" and epochs > _MOST_RUNGS:
+            yield Fault(
+                path,
+                f"rule: {rule.rule} compares trials at every epoch, and {arm.name} has {epochs:,}",
+                f"at most {_MOST_RUNGS:,} epochs, or rule: asha",
+                "early_stopping: asha",
+            )
+            return
         if epochs and rule.grace(epochs) >= epochs:
             yield Fault(
                 (*path, "grace_epochs"),
@@ -359,5 +399,6 @@ def _broken(search: Search, arm: Arm, drawn: Settings) -> int | None:
 
 def _range(parameter: Parameter) -> str:
     if parameter.choices is not None:
-        return listing(parameter.choices)
+        shown = parameter.choices[:20]
+        return listing(shown) + (", …" if len(parameter.choices) > len(shown) else "")
     return f"{parameter.low:g} to {parameter.high:g}"

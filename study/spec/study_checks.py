@@ -10,9 +10,10 @@ from typing import Any
 from analysis.inputs.claim_checks import check_claims
 from analysis.inputs.metric import Metric, parse_metric
 from analysis.inputs.plan import read_plan
-from study.design import ON_TEST, Arm, Study, arms_of
+from study.design import MOST_RUNS, ON_TEST, Arm, Study, arms_of
 from study.errors import Fault, Path, listing, nearest
 from study.spec.find_workload import fault_of
+from study.spec.overrides import MOST_ARMS
 from study.spec.search_checks import search_faults
 from study.spec.settings_checks import settings_faults
 from study.workload import Settings
@@ -25,9 +26,9 @@ def study_faults(study: Study, *, data: bool) -> list[Fault]:
         study: with its workload.
         data: look at the datasets too.
     """
-    faults = settings_faults(study.declared(), study.trains)
+    faults = [*settings_faults(study.declared(), study.trains), *_size_faults(study)]
     if faults:
-        return faults  # what follows would repeat them in other words
+        return faults  # what follows would repeat them in other words, or take forever
     faults += search_faults(study, data=data)
     faults += _scope_faults(study)
     faults += _look_faults(study)
@@ -45,6 +46,29 @@ def study_faults(study: Study, *, data: bool) -> list[Fault]:
     if not faults:
         faults += _part_faults(study)
     return faults
+
+
+def _size_faults(study: Study) -> Iterator[Fault]:
+    """More runs than a plan, a table and a report can hold."""
+    replicates = study.search.replicates if study.search else 1
+    seeds, arms, conditions = study.confirm.count, len(study.arms), len(study.conditions)
+    if replicates * seeds > MOST_RUNS:
+        yield Fault(
+            ("confirm", "seeds"),
+            f"{replicates:,} replicates with {seeds:,} seeds each are {replicates * seeds:,} units",
+            f"at most {MOST_RUNS:,}",
+            "seeds: 1, of each replicate",
+        )
+    if arms * conditions > MOST_ARMS:
+        yield Fault(
+            ("arms",),
+            f"{arms:,} arms under {conditions:,} conditions",
+            f"at most {MOST_ARMS:,} arms × conditions",
+            "several studies",
+        )
+    if len(study.claims) > MOST_ARMS:
+        what = f"there are {len(study.claims):,} claims"
+        yield Fault(("claims",), what, f"at most {MOST_ARMS:,}", "the claims that you will publish")
 
 
 def _metric_faults(study: Study) -> Iterator[Fault]:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
 import yaml
 
-from study.errors import Fault, Path
+from analysis.inputs import plain_yaml
+from study.errors import Fault, Path, SpecError, dotted
 
-_DEEPEST = 20
 _ONE_KEY: Path = ("trial", "budget")  # a profile's views replace the file's seconds
 
 
-class Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, reading `1e-3` as the number that YAML 1.2 says it is."""
+class Loader(plain_yaml.Loader):
+    """The loader of plain YAML, reading `1e-3` as the number that YAML 1.2 says it is."""
 
 
 Loader.yaml_implicit_resolvers = {
@@ -44,6 +44,12 @@ class Document:
         self.data: Any = {}
         self.places: dict[Path, str] = {(): name}
         self.faults: list[Fault] = []
+
+    def copied(self) -> Document:
+        """Another document with the same content."""
+        other = Document(self.name)
+        other.data, other.places = copy.deepcopy(self.data), dict(self.places)
+        return other
 
     def place(self, path: Path) -> str:
         """Where `path`, or the nearest thing around it that exists, was written."""
@@ -107,7 +113,8 @@ def read(file: FilePath, shown: str) -> Document:
         OSError, UnicodeDecodeError: it cannot be read.
         yaml.YAMLError: it does not parse.
     """
-    return parse(file.read_text(encoding="utf-8"), shown)
+    with file.open(encoding="utf-8") as stream:  # and no more of it: /dev/zero has no end
+        return parse(stream.read(plain_yaml.MOST_CHARACTERS + 1), shown)
 
 
 def parse(text: str, shown: str) -> Document:
@@ -126,23 +133,44 @@ def parse(text: str, shown: str) -> Document:
 def of_data(data: Mapping[str, Any], shown: str) -> Document:
     """As `read`, from data that are there already; they are copied."""
     document = Document(shown)
+    if fault := _unusable_in(data, (), iter(range(plain_yaml.MOST_VALUES))):
+        raise SpecError([fault], [shown])
     document.data = copy.deepcopy(dict(data))
     return document
 
 
 def scalar(text: str) -> Any:
     """The value that a piece of YAML on the command line stands for."""
-    return yaml.load(text, Loader=Loader)
+    return parse(text, "--set").data
+
+
+def _unusable_in(data: Any, path: Path, left: Iterator[int]) -> Fault | None:
+    """The first thing in plain data that a file could not hold either."""
+    if len(path) >= plain_yaml.DEEPEST or next(left, None) is None:
+        allowed = f"{plain_yaml.DEEPEST - 1} levels, {plain_yaml.MOST_VALUES:,} values"
+        return Fault(path, "the mapping is nested too deeply, or holds too much", allowed)
+    pairs: Iterable[tuple[Any, Any]] = ()
+    if isinstance(data, Mapping):
+        pairs = data.items()
+    elif isinstance(data, list | tuple):
+        pairs = enumerate(data)
+    elif isinstance(data, str | int) and (wrong := plain_yaml.unusable(data)):
+        return Fault(path, f"{dotted(path)}: {wrong[0]}", *wrong[1:])
+    for key, value in pairs:
+        if isinstance(key, str) and (found := plain_yaml.control_character(key)):
+            allowed = "names that can be shown"
+            return Fault(path, f"the key {key!a} contains a control character, {found}", allowed)
+        if fault := _unusable_in(value, (*path, key), left):
+            return fault
+    return None
 
 
 def _construct(loader: Loader, node: yaml.Node, path: Path, document: Document) -> Any:
     document.places[path] = f"{document.name}:{node.start_mark.line + 1}"
-    if len(path) > _DEEPEST:  # an alias inside its own anchor would never end
-        raise yaml.MarkedYAMLError(None, None, "nested too deeply", node.start_mark)
     if isinstance(node, yaml.MappingNode):
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = key_node.value
+            key = _key(key_node)
             if key in seen and key != "<<":
                 document.faults.append(
                     Fault((*path, key), f"key `{key}` stands here a second time", "each key once")
@@ -159,3 +187,15 @@ def _construct(loader: Loader, node: yaml.Node, path: Path, document: Document) 
     if isinstance(node, yaml.SequenceNode):
         return [_construct(loader, item, (*path, i), document) for i, item in enumerate(node.value)]
     return loader.construct_object(node)
+
+
+def _key(node: yaml.Node) -> str:
+    """The text of a key; a list or mapping in its place is refused."""
+    if not isinstance(node, yaml.ScalarNode):
+        kind = "list" if isinstance(node, yaml.SequenceNode) else "mapping"
+        what, allowed = f"a {kind} stands where a key is expected", "a name, then a colon"
+        raise plain_yaml.Unusable(what, node.start_mark, allowed, "quotes around it")
+    if found := plain_yaml.control_character(node.value):
+        what = f"the key {node.value!a} contains a control character, {found}"
+        raise plain_yaml.Unusable(what, node.start_mark, "names that can be shown")
+    return node.value

@@ -93,6 +93,7 @@ def allowed(kind: str, context: Mapping[str, Any], message: str) -> str:
         "model_type": "a mapping of keys to values",
         "list_type": "a list",
         "too_short": "at least {min_length}",
+        "too_long": "at most {max_length}",
         "none_required": "nothing",
         "multiple_of": "a multiple of {multiple_of}",
     }

@@ -86,6 +86,20 @@ def damaged(file: Path, why: str) -> DataError:
     )
 
 
+def check_labels(source: Path | str, largest: int, images: int) -> None:
+    """Refuse a label for which the training images cannot have one of each class before it.
+
+    Raises:
+        DataError: the classes, named or counted up to it, would fill the memory for nothing.
+    """
+    if largest >= images:
+        raise DataError(
+            f"{source} has the label {largest} among {images} training images\n"
+            "  allowed: classes numbered from 0, each with at least one image\n"
+            "  try: number the classes without gaps"
+        )
+
+
 def check_published(file: Path, md5: str) -> None:
     """Compare a file of published size with its published checksum, as torchvision does.
 

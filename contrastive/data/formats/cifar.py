@@ -76,7 +76,10 @@ def _unpickle(file: Path) -> dict[str, Any]:
 
 def _read_batch(file: Path, label_key: str, classes: int) -> tuple[np.ndarray, np.ndarray]:
     batch = _unpickle(file)
-    pixels, labels = batch.get("data"), np.asarray(batch.get(label_key, []))
+    try:
+        pixels, labels = batch.get("data"), np.asarray(batch.get(label_key, []))
+    except ValueError as error:  # lists of different lengths
+        raise damaged(file, f"'{label_key}' is not one whole number per image") from error
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim != 2:
         raise damaged(file, "'data' is not a 2-d array of bytes")
     if pixels.shape[1] != 3 * 32 * 32 or len(pixels) == 0:
@@ -92,7 +95,8 @@ def _class_names(file: Path, key: str, default: tuple[str, ...]) -> tuple[str, .
     """The names in the meta file; `default` when there is none."""
     if not file.is_file():
         return default
-    names = tuple(str(name) for name in _unpickle(file).get(key, ()))
+    found = _unpickle(file).get(key, ())
+    names = tuple(str(name) for name in found) if isinstance(found, list | tuple) else ()
     if len(names) != len(default):
         raise damaged(file, f"it names {len(names)} classes, not {len(default)}")
     return names

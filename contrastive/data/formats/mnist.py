@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from contrastive.data.types import DataError
 
 CLASSES = tuple("0123456789")
 PARTS = {"train": "train", "test": "t10k"}
+MOST_BYTES = 800_000_000  # EMNIST, the largest of MNIST's kin, has 640 MB
 FOLDERS = ("MNIST/raw", "raw", ".")
 
 
@@ -42,20 +44,25 @@ def _find(root: Path) -> list[Path] | None:
 
 def _read_idx(file: Path, dimensions: int) -> np.ndarray:
     """An idx file of bytes: magic 0x0000 08 <dimensions>, big-endian sizes, data."""
+    size = 4 + 4 * dimensions
     try:
-        content = file.read_bytes()
-        if file.suffix == ".gz":
-            content = gzip.decompress(content)
+        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
+            head = stream.read(size)
+            if len(head) < size or head[:4] != bytes((0, 0, 8, dimensions)):
+                what = f"it does not begin as an idx file of bytes in {dimensions} dimensions"
+                raise damaged(file, what)
+            shape = tuple(int(n) for n in np.frombuffer(head, ">u4", dimensions, offset=4))
+            expected = math.prod(shape)
+            if expected > MOST_BYTES:
+                raise damaged(file, f"its head announces {expected} bytes of data")
+            # And no more: a packed file can be a thousand times as large once it is unpacked.
+            content = stream.read(expected + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise damaged(file, f"not a whole gzip file ({error})") from error
-    head = 4 + 4 * dimensions
-    if len(content) < head or content[:4] != bytes((0, 0, 8, dimensions)):
-        raise damaged(file, f"it does not begin as an idx file of bytes in {dimensions} dimensions")
-    shape = tuple(int(n) for n in np.frombuffer(content, ">u4", dimensions, offset=4))
-    expected = head + int(np.prod(shape, dtype=np.int64))
     if len(content) != expected:
-        raise damaged(file, f"it holds {len(content)} bytes; its head announces {expected}")
-    return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
+        held = f"more than {expected}" if len(content) > expected else f"{len(content)}"
+        raise damaged(file, f"it holds {held} bytes of data; its head announces {expected}")
+    return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 def _read_part(images_file: Path, labels_file: Path) -> Stream:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from contrastive.data.formats.base import Decoded, Format, whole
+from contrastive.data.formats.base import Decoded, Format, check_labels, whole
 from contrastive.data.types import DataError
 from contrastive.messages import nearest, with_place
 
@@ -74,11 +74,15 @@ def loaded(name: str, function: Callable[[], Any]) -> tuple[Format, str]:
 def _arrays(name: str, split: str, pair: Any) -> tuple[np.ndarray, np.ndarray]:
     """Images (N, C, H, W) uint8 and labels (N,) int64 of one split, checked."""
     if split == "unlabelled":
-        pair = (pair, np.full(len(pair), -1))
+        pair = (pair, np.full(len(pair) if hasattr(pair, "__len__") else 0, -1))
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise _fault(name, f"returned {type(pair).__name__} as the split {split}")
-    images, labels = np.asarray(pair[0]), np.asarray(pair[1])
-    if images.dtype != np.uint8 or images.ndim not in (3, 4) or len(images) == 0:
+    try:
+        images, labels = np.asarray(pair[0]), np.asarray(pair[1])
+    except Exception as error:  # rows of different lengths; tensors that NumPy cannot read
+        what = f"{split}: images or labels are no arrays ({str(error)[:200]})"
+        raise _fault(name, what) from error
+    if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.size == 0:
         raise _fault(name, f"{split}: the images are {images.dtype} of shape {images.shape}")
     if labels.shape != (len(images),) or not np.issubdtype(labels.dtype, np.integer):
         raise _fault(
@@ -86,6 +90,8 @@ def _arrays(name: str, split: str, pair: Any) -> tuple[np.ndarray, np.ndarray]:
             f"{split}: the labels are {labels.dtype} of shape {labels.shape}, "
             f"for {len(images)} images",
         )
+    if int(labels.max()) > np.iinfo(np.int64).max:
+        raise _fault(name, f"{split}: the label {labels.max()} is no class")
     return _channels_first(name, split, images), labels.astype(np.int64)
 
 
@@ -104,11 +110,15 @@ def _classes(
     name: str, names: Any, splits: Mapping[str, tuple[np.ndarray, np.ndarray]]
 ) -> tuple[str, ...]:
     highest = max(int(labels.max()) for _, labels in splits.values())
+    check_labels(f"dataset {name}", highest, len(splits["train"][1]))
     if min(int(labels.min()) for _, labels in splits.values()) < -1 or highest < 1:
         raise _fault(name, "the labels are of fewer than two classes, or below -1 (unlabelled)")
     if names is None:
         return tuple(map(str, range(highest + 1)))
-    names = tuple(map(str, names))
+    try:
+        names = tuple(map(str, names))
+    except Exception as error:
+        raise _fault(name, f"returned {type(names).__name__} as classes", "names") from error
     if len(names) <= highest:
         raise _fault(name, f"returned {len(names)} classes for labels up to {highest}")
     return names

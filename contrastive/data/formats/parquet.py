@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from contrastive.data.formats.base import Chunk, Decoded, Format, Stream, damaged
+from contrastive.data.formats.base import Chunk, Decoded, Format, Stream, check_labels, damaged
 from contrastive.data.formats.pictures import (
     IMAGE_SIZE,
     LARGEST_KEPT,
@@ -201,7 +201,9 @@ def _decode(root: Path, files: list[Path], *, layout: _Layout) -> Decoded:
     train = shards["train"]
     classes = _names(train[0], layout) or layout.classes
     if not classes:
-        classes = tuple(str(c) for c in range(max(_largest_label(f, layout) for f in train) + 1))
+        largest = max(_largest_label(f, layout) for f in train)
+        check_labels(train[0], largest, sum(_open(f).metadata.num_rows for f in train))
+        classes = tuple(str(c) for c in range(largest + 1))
     look = _common_look(train[0], layout)
     return Decoded(
         classes,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import IO, Any
 
 import numpy as np
 
 IMAGE_SIZE = 32  # pixels; what pictures of no fixed size are brought to
+MOST_PIXELS = 50_000_000  # of an encoded picture: 200 MB once it is decoded
 LARGEST_KEPT = 96  # pixels; up to this size (STL-10's) pictures of one size keep it
 
 
@@ -19,10 +21,17 @@ def open_picture(stream: IO[bytes]) -> Any:
     from PIL import Image, ImageOps
 
     try:
-        picture = Image.open(stream)
-        picture.load()
-        picture = ImageOps.exif_transpose(picture)
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+        with warnings.catch_warnings():
+            # Pillow's own bound lies above ours, and it warns of what it can read all the same.
+            warnings.simplefilter("ignore")
+            picture = Image.open(stream)
+            width, height = picture.size
+            if width * height > MOST_PIXELS:
+                what = f"{width}x{height} pixels, more than {MOST_PIXELS // 10**6} million"
+                raise ValueError(what)
+            picture.load()
+            picture = ImageOps.exif_transpose(picture)
+    except Exception as error:  # one wrong byte makes Pillow raise nearly anything
         raise ValueError(f"not a whole picture ({error})") from error
     if picture.mode in ("I", "F") or picture.mode.startswith("I;"):
         raise ValueError(f"its pixels are not bytes (Pillow mode {picture.mode})")

@@ -384,9 +384,7 @@ def test_a_folder_and_a_binary_file(tmp_path):
     assert "cannot be read" in message(tmp_path / "b.yaml")
 
 
-@pytest.mark.parametrize(
-    "text", ["a: [1, 2", "a: b: c", "a:\n\t- 1", "a: &x [*x]", "a: *nowhere", "%YAML 9"]
-)
+@pytest.mark.parametrize("text", ["a: [1, 2", "a: b: c", "a:\n\t- 1", "a: *nowhere", "%YAML 9"])
 def test_yaml_that_does_not_parse(write, text: str):
     file = write(f"name: t\n{text}\n")
     told = message(file)
