@@ -97,7 +97,8 @@ def read_table(source: str | Path | pd.DataFrame, *, what: str = "results") -> p
             return pd.read_parquet(path).reset_index(drop=True)
         # Text first: an arm called `NA` or `0.10` keeps its name.
         table = pd.read_csv(path, dtype=str, keep_default_na=False, skipinitialspace=True)
-        if not isinstance(table.index, pd.RangeIndex):  # pandas takes the first cells for names
+        # pandas takes the first cells for row names; one column means other separators, see below.
+        if not isinstance(table.index, pd.RangeIndex) and len(table.columns) > 1:
             raise ValueError("lines have more cells than the header")
         return table
     except pd.errors.EmptyDataError:

@@ -94,6 +94,7 @@ def other_code(monkeypatch) -> list[str]:
     return []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -130,6 +131,7 @@ def test_a_study_does_not_continue_elsewhere_unless_that_is_accepted(
     assert "different environments" not in report["claims"][0]["sentence"]
 
 
+@pytest.mark.slow
 def test_the_same_environment_goes_on_and_is_listed_once(begun):
     grown()
     assert len(yaml.safe_load((begun / "study.yaml").read_text())["environments"]) == 1
@@ -168,6 +170,7 @@ def test_a_design_whose_environment_no_session_knows_is_a_break(begun):
     assert told in breaks(Folder(begun))
 
 
+@pytest.mark.slow
 def test_a_study_of_an_earlier_version_takes_the_environment_of_its_next_session(begun):
     file = begun / "study.yaml"
     data = yaml.safe_load(file.read_text())
