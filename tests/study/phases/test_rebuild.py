@@ -9,6 +9,7 @@ from pathlib import Path
 import optuna
 import pytest
 from optuna.trial import TrialState
+from quick import first_quick
 
 from study.design.study import Study
 from study.phases.arm import REJECTED
@@ -134,14 +135,14 @@ def test_rejected_draws_were_among_them(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [
+@pytest.mark.parametrize("changes", first_quick([
     {"sampler": "grid", "space": {"num_positives": {"choices": [1, 2, 4]}}, "trials_per_arm": 3,
      "require": []},
     {"first": [{"temperature": 0.3}, {"num_positives": 2}]},
     {"metric": [METRIC, "views"], "early_stopping": "none"},
     {"replicates": 2},
-])  # fmt: skip
-@pytest.mark.parametrize("after", [4, 1000])
+]))  # fmt: skip
+@pytest.mark.parametrize("after", first_quick([4, 1000]))
 def test_grids_first_points_costs_and_replicates_are_rebuilt_as_well(tmp_path, changes, after):
     s = study(**changes)
     for name, jobs in (("whole", 1000), ("lost", after)):
@@ -164,7 +165,7 @@ def test_grids_first_points_costs_and_replicates_are_rebuilt_as_well(tmp_path, c
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lost", [2, 3])
+@pytest.mark.parametrize("lost", first_quick([2, 3]))
 def test_a_trial_that_is_lost_with_the_history_is_drawn_again(tmp_path, lost: int):
     s = study()
     whole = search(tmp_path / "whole", s)
