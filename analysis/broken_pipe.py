@@ -7,7 +7,8 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
 
 FAILED = 1
 SIGNS = {
@@ -49,6 +50,46 @@ def run(main: Callable[[], int]) -> int:
             sys.stdout.flush()
         raise
     return code
+
+
+@contextlib.contextmanager
+def outliving_readers() -> Iterator[None]:
+    """Let the block go on when nobody reads, or nothing takes, what it prints any more."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (_Outliving(stream) for stream in before)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stdout, sys.stderr = before
+
+
+class _Outliving:
+    """A stream whose pipe may close and whose disk may be full; the other one in all else."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with self._dropped_if_lost():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._dropped_if_lost():
+            self._stream.flush()
+
+    @contextlib.contextmanager
+    def _dropped_if_lost(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.ENOSPC):
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _is_writable() -> bool:

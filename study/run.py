@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated  # noqa: E402
 import typer  # noqa: E402
 from rich.console import Console  # noqa: E402
 
+from analysis.broken_pipe import outliving_readers  # noqa: E402
 from study.commands import call, leave  # noqa: E402
 from study.errors import (  # noqa: E402
     DONE,
@@ -100,7 +101,8 @@ def run(
             signal.setitimer(signal.ITIMER_REAL, _seconds(stop_after))
         if dry_run:
             return _planned(asked, pilot)
-        return _carried_out(asked, resume=resume, pilot=pilot, other=other_environment)
+        with outliving_readers():
+            return _carried_out(asked, resume=resume, pilot=pilot, other=other_environment)
     except StudyError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT

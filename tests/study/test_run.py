@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -443,6 +444,24 @@ def test_a_study_that_is_stopped_ends_in_order_and_resumes(
     assert main(["own.yaml", "--resume"]) == 0
     assert len([*runs.rglob("*.json")]) == 16
     assert all(file.read_bytes() == content for file, content in kept.items())
+
+
+@pytest.mark.parametrize("lost", ["a pipe that closed", "a full disk"])
+def test_a_study_outlives_whoever_reads_its_output(tmp_path, monkeypatch, lost):
+    """`study.run … | head -1` ends with its verdict on disk."""
+    monkeypatch.chdir(tmp_path)
+    without_ray(monkeypatch)
+    monkeypatch.setattr("study.session.close_study", lambda *_, **__: 0)
+    write_study(tmp_path)
+    with contextlib.ExitStack() as stack:
+        if lost == "a full disk":
+            out = stack.enter_context(open("/dev/full", "w"))
+        else:
+            out = os.fdopen(os.dup(stack.enter_context(closed_pipe())), "w")
+            stack.enter_context(out)
+        monkeypatch.setattr(sys, "stdout", out)
+        assert main(["own.yaml"]) == 0
+    assert len(pd.read_csv("studies/own/runs.csv").query("status == 'finished'")) == 20
 
 
 @pytest.fixture
