@@ -58,6 +58,8 @@ def report(
     except StudyError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
+    except BrokenPipeError:
+        raise  # the reader of the output has left
     except OSError as error:
         print(
             f"{error.filename or storage}: cannot be read or written: {error.strerror}\n"

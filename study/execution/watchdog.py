@@ -142,7 +142,9 @@ class Patience:
 
     def heard(self, trial: str, epoch: int, *, ended: bool) -> None:
         """It has reported up to an epoch, and has ended or not."""
-        found = self._waiting[trial]
+        found = self._waiting.get(trial)
+        if found is None:  # has said so before
+            return
         gap, found.since = self._now - found.since, self._now
         known = (found.phase if found.stage == "closing" else "", found.stage)
         self._taken[known] = max(gap, self._taken.get(known, 0.0))

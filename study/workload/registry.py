@@ -135,7 +135,8 @@ _IMPORTED: dict[str, tuple[str, int]] = {}  # module: file beside a study, its t
 
 def _changes_of(beside: str) -> dict[str, tuple[str, int]]:
     """The modules that were imported from a folder, with the times when their files changed."""
-    files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
+    modules = sys.modules.copy()  # at once: other threads import meanwhile
+    files = {name: getattr(module, "__file__", None) for name, module in modules.items()}
     start = f"{beside}{os.sep}"
     return {
         name: (file, os.stat(file).st_mtime_ns)
@@ -146,7 +147,7 @@ def _changes_of(beside: str) -> dict[str, tuple[str, int]]:
 
 def own_code(beside: str) -> str:
     """Digest of the modules that were imported from the folder beside a study; "" for none."""
-    files = sorted(file for file, _ in _changes_of(beside).values())
+    files = sorted(file for file, _ in _changes_of(beside).values()) if beside else []
     if not files:
         return ""
     content = hashlib.sha256()

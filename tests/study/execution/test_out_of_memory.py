@@ -23,7 +23,7 @@ from study.phases.confirmation import ConfirmSource
 from study.phases.search import SearchSource
 from study.records.job import Job, work
 from study.records.ledger import Ending, Ledger
-from study.records.rows import run_row
+from study.records.rows import RUN_COLUMNS, run_row
 from study.spec.find_workload import resolved
 
 CONFIG = {"dataset": "digits", "train_limit": 100, "batch_size": 20, "epochs": 3}
@@ -358,10 +358,10 @@ def test_the_other_phases_alike(tmp_path, alone, phase: str):
     if phase == "recheck":  # it does not read the test split
         alone = [{k: v for k, v in m.items() if not k.startswith("test/")} for m in alone]
     assert (b.outcome, curves(b)) == ("finished", alone)
-    row = run_row(jobs[0], "planned", a, "val/knn_top1", {})
-    assert "1 of a GPU, the second time" in row[-1]
+    row = dict(zip(RUN_COLUMNS, run_row(jobs[0], "planned", a, "val/knn_top1", {}), strict=True))
+    assert "1 of a GPU, the second time" in row["failure"]
     # A whole card was too small: nothing is gained by fewer trainings.
-    assert row[-1].endswith("try: a smaller batch_size")
+    assert row["failure"].endswith("try: a smaller batch_size")
     if phase == "confirm":  # run again on resume, from its first share
         again = ConfirmSource(jobs, ledger, WORKLOAD)
         assert again.remaining() == 1

@@ -170,11 +170,11 @@ def test_a_worker_that_stands_still_is_replaced_and_its_training_goes_on(ray, tm
 
     source, said = three(tmp_path), []
     execute(
-        source, share=SHARE, folder=tmp_path, session="stopped", retries=1, work=work,
-        patience=10.0, warn=said.append,
+        source, share=SHARE, folder=tmp_path, session="stopped", retries=3, work=work,
+        patience=15.0, warn=said.append,
     )  # fmt: skip
     assert Path(marker).exists()
-    (told,) = said
+    told = said[0]  # on a busy machine the next worker may take as long to start
     check(source)
     assert told.startswith("search/a/0000: no sign of life for ")
 

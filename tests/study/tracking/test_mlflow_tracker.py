@@ -133,6 +133,7 @@ def track(seeds=range(1, 5)) -> list[str]:
         tracker.on_end(ended(seed))
         tracker.flush()
     tracker.close()
+    tracker._thread.join(1)  # it may still be at its last try
     return said
 
 
