@@ -237,7 +237,7 @@ def test_a_report_is_verified_and_a_changed_figure_is_found(smoke, monkeypatch, 
 
     record.write_text(re.sub(r'("val/knn_top1": )0\.\d+', r"\g<1>0.99", text))
     assert report(verify) == 1
-    assert "val/knn_top1 at epoch 1 is 0.99, but 0." in capsys.readouterr().out
+    assert "runs/search/contrastive/0002.json: was changed after" in capsys.readouterr().out
     record.write_text(text)
 
     (tmp_path / "smoke" / "search.db").write_bytes(b"torn")
