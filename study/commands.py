@@ -59,5 +59,6 @@ def exit_code(app: typer.Typer, argv: Sequence[str] | None, *, name: str) -> int
 
 def leave(code: int) -> NoReturn:
     """End this process."""
-    gc.freeze()  # else Python looks through a million objects before it ends: a second
+    if "triton" not in sys.modules:  # which complains of everything that it is left with
+        gc.freeze()  # else Python looks through a million objects before it ends: a second
     sys.exit(code)

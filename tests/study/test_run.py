@@ -381,6 +381,15 @@ def test_a_dry_run_prints_the_plan_and_creates_nothing(tmp_path, monkeypatch, ca
 
 
 @pytest.mark.slow
+def test_a_dry_run_as_a_program_prints_nothing_but_the_plan(tmp_path):
+    """PyTorch, with which it times a few batches, has a say at the end of the process."""
+    process = start(tmp_path, "--dry-run")
+    out, err = process.communicate(timeout=250)
+    assert (process.returncode, err) == (0, "")
+    assert "time: about" in out
+
+
+@pytest.mark.slow
 def test_a_dry_run_takes_the_spread_from_an_earlier_study(smoke, monkeypatch, capsys):
     from study.planning.power import pilot_sds
 
