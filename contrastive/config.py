@@ -133,6 +133,7 @@ class TrainConfig:
 
     eval_every: Annotated[int, Field(ge=1)] = 1  # epochs between evaluations on validation
     knn_neighbours: Annotated[int, Field(ge=1)] | None = None  # None: see evaluation.neighbours
+    knn_temperature: Annotated[float, Field(ge=0.001)] = 0.5  # of the preprint's code
     evaluations: tuple[EvaluationName, ...] = ()  # functions of the user's own, beside the others
     precision: Literal["auto", "float32", "bfloat16"] = (
         "auto"  # auto: bfloat16 on GPUs that have it
@@ -157,15 +158,19 @@ class TrainConfig:
 
 SETTINGS: tuple[str, ...] = tuple(f.name for f in fields(TrainConfig))
 
+# Left out of stored configurations where they have their defaults: those that were stored before
+# these settings existed stay the same.
+_LATER = ("evaluations", "knn_temperature")
+
 
 def settings(config: TrainConfig) -> dict[str, Any]:
-    """Every setting of `config` by name, ready for JSON; `evaluations` only where there are any."""
+    """Every setting of `config` by name, ready for JSON; of `_LATER` those that are set."""
     values = asdict(config)
     if config.budget is not None:
         values["budget"] = {k: v for k, v in values["budget"].items() if v is not None}
-    # Left out where empty: configurations that were stored before it existed stay the same.
-    evaluations = list(values.pop("evaluations"))
-    return values | ({"evaluations": evaluations} if evaluations else {})
+    values["evaluations"] = list(values["evaluations"])
+    unset = [name for name in _LATER if getattr(config, name) == getattr(TrainConfig, name)]
+    return {name: value for name, value in values.items() if name not in unset}
 
 
 def selection(config: TrainConfig) -> dict[str, Any]:

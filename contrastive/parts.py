@@ -210,8 +210,8 @@ def _check_alike(options: Mapping[str, Mapping[str, Option]]) -> None:
 def _metrics(evaluations: Mapping[str, Callable[..., Any]]) -> dict[str, dict[str, str]]:
     """What the evaluations record, by the attributes `better` and `unit` of their functions."""
     found: dict[str, dict[str, str]] = {}
-    taken = {"knn_top1", "linear_top1", "linear_top5", "untrained_knn_top1"}
-    taken |= {"alignment", "uniformity"}
+    taken = {"knn_top1", "knn_top5", "knn_worst_class", "untrained_knn_top1"}
+    taken |= {"linear_top1", "linear_top5", "linear_worst_class", "alignment", "uniformity"}
     for name, function in evaluations.items():
         short, better = metric_name(name), getattr(function, "better", "higher")
         if short in taken:

@@ -188,7 +188,11 @@ def _faults(error: ValidationError) -> list[str]:
 
 
 def _line(epoch: int, metrics: dict[str, float]) -> str:
-    shown = {name: value for name, value in metrics.items() if name not in ("views", "flops")}
+    shown = {
+        name: value
+        for name, value in metrics.items()
+        if name not in ("views", "flops") and name.count("/") < 2  # of one class: in --out
+    }
     parts = [f"{name} {value:.4g}" for name, value in sorted(shown.items())]
     return f"epoch {epoch:3d}  " + "  ".join(parts)
 

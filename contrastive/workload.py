@@ -51,7 +51,7 @@ STATE_FILE = "state.pt"
 TIMED_BATCHES = 4
 
 _DATA = ("dataset", "dataset_path", "split_seed", "train_limit", "imbalance")
-_JUDGING = ("epochs", "budget", "eval_every", "knn_neighbours", "evaluations")
+_JUDGING = ("epochs", "budget", "eval_every", "knn_neighbours", "knn_temperature", "evaluations")
 
 # (C, H, W) of the images of datasets that need not be at hand to tell.
 _SHAPES = {
@@ -83,8 +83,11 @@ METRICS: dict[str, dict[str, str]] = {
     "train/loss": {"better": "lower", "unit": "nats"},
     "val/knn_top1": _ACCURACY,
     "test/knn_top1": _ACCURACY,
-    "test/linear_top1": _ACCURACY,
+    "test/knn_top5": _ACCURACY,
+    "test/knn_worst_class": _ACCURACY,  # of the class with the lowest accuracy
+    "test/linear_top1": _ACCURACY,  # and, per class, test/linear_top1/<class>
     "test/linear_top5": _ACCURACY,
+    "test/linear_worst_class": _ACCURACY,
     "test/untrained_knn_top1": _ACCURACY,
     "test/alignment": {"better": "lower", "unit": ""},
     "test/uniformity": {"better": "lower", "unit": ""},
@@ -123,7 +126,12 @@ class Contrastive:
     recorded_once = frozenset({"tau_plus"})
     search_metric = "val/knn_top1"
     confirm_metrics = ("test/knn_top1", "test/linear_top1", "test/linear_top5")
-    test_curves = confirm_metrics
+    test_curves = (
+        *confirm_metrics,
+        "test/knn_top5",
+        "test/knn_worst_class",
+        "test/linear_worst_class",
+    )
     first_epoch = 0
     length_settings = ("num_positives", "batch_size")
     data_settings = _DATA
@@ -183,8 +191,8 @@ class Contrastive:
     def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Every setting by name, defaults filled in, ready for JSON.
 
-        Options of an own loss are there where the training has that loss; `evaluations` where there
-        are any.
+        Options of an own loss are there where the training has that loss; settings that are younger
+        than studies in store, where they have another value than their default.
 
         Raises:
             SettingsError: they contradict each other, or one is impossible.

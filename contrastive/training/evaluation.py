@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-KNN_TEMPERATURE = 0.5  # of the authors' code: weights exp(cos / 0.5)
 KNN_NEIGHBOURS = 200  # of the authors' code, on CIFAR-10's 5,000 images per class
 PROBE_L2 = 1e-3
+SMALL_TEMPERATURE = 0.03  # below, exp(1 / t) nears float32's end: votes relative to the nearest's
+MOST_RANKED = 5  # classes of a prediction: as many as top-5 asks for
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,49 @@ class Count:
         """In [0, 1]."""
         return self.correct / self.total
 
+    @property
+    def exact(self) -> Fraction:
+        """The accuracy without rounding: 1/2 equals 2/4."""
+        return Fraction(self.correct, self.total)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The classes that a classifier finds likeliest, beside the true ones.
+
+    Attributes:
+        ranked: (Q, min(5, C)) classes of each query, the likeliest first.
+        labels: (Q,) true classes in [0, C).
+
+    Example:
+        >>> found = Predictions(torch.tensor([[0, 1], [0, 1], [1, 0]]), torch.tensor([0, 1, 1]))
+        >>> found.top(1), found.top(5)
+        (Count(correct=2, total=3), Count(correct=3, total=3))
+        >>> found.by_class(), found.worst_class()
+        ({0: Count(correct=1, total=1), 1: Count(correct=1, total=2)}, Count(correct=1, total=2))
+    """
+
+    ranked: Tensor
+    labels: Tensor
+
+    def top(self, n: int) -> Count:
+        """Queries whose class is among the n likeliest; all of them where n reaches C."""
+        hits = (self.ranked[:, :n] == self.labels[:, None]).any(1)
+        return Count(int(hits.sum()), len(self.labels))
+
+    def by_class(self) -> dict[int, Count]:
+        """Top-1 count of each class that a query has."""
+        hits = self.ranked[:, 0] == self.labels
+        total, correct = (
+            torch.bincount(part).tolist() for part in (self.labels, self.labels[hits])
+        )
+        correct += [0] * (len(total) - len(correct))
+        return {c: Count(correct[c], n) for c, n in enumerate(total) if n}
+
+    def worst_class(self) -> Count:
+        """Top-1 count of the class with the lowest accuracy; of several the first."""
+        return min(self.by_class().values(), key=lambda count: count.exact)
+
 
 def neighbours(train_images: int, classes: int) -> int:
     """k of the weighted kNN: 200, or a fifth of a class where classes are smaller than 1,000.
@@ -36,11 +81,19 @@ def neighbours(train_images: int, classes: int) -> int:
 
 
 def knn(
-    bank: Tensor, bank_labels: Tensor, queries: Tensor, labels: Tensor, *, k: int, classes: int
-) -> Count:
-    """Weighted k-nearest-neighbour accuracy on representations h, top-1.
+    bank: Tensor,
+    bank_labels: Tensor,
+    queries: Tensor,
+    labels: Tensor,
+    *,
+    k: int,
+    temperature: float,
+    classes: int,
+) -> Predictions:
+    """Weighted k-nearest-neighbour classification of representations h.
 
-    Each of the k nearest bank entries by cosine similarity votes exp(cos / 0.5) for its class.
+    Each of the k nearest bank entries by cosine similarity votes exp(cos / t) for its class. Equal
+    votes, such as none, rank by the class's number.
 
     Args:
         bank: (N, D) representations of labelled training images.
@@ -48,27 +101,29 @@ def knn(
         queries: (Q, D) representations.
         labels: (Q,) integers.
         k: neighbours, at most N.
+        temperature: t > 0; 0.5 in the preprint's code, 0.07 or 0.1 in libraries.
         classes: number of classes.
 
-    Returns:
-        correct queries of Q.
-
-    Source: Wu et al. 2018, arXiv:1805.01978, Section 3.4, with the preprint's k and temperature.
+    Source: Wu et al. 2018, arXiv:1805.01978, Section 3.4.
     """
     bank, queries = F.normalize(bank, dim=1), F.normalize(queries, dim=1)
-    correct = torch.zeros((), dtype=torch.long, device=bank.device)
+    parts = []
     for rows in torch.arange(len(queries), device=bank.device).split(1024):
-        similarity, index = (queries[rows] @ bank.T).topk(k, dim=1)  # (Q, k)
+        similarity, index = (queries[rows] @ bank.T).topk(k, dim=1)  # (Q, k), nearest first
+        if temperature < SMALL_TEMPERATURE:
+            similarity = similarity - similarity[:, :1]
         votes = torch.zeros(len(rows), classes, device=bank.device)
-        votes.scatter_add_(1, bank_labels[index], (similarity / KNN_TEMPERATURE).exp())
-        correct += (votes.argmax(1) == labels[rows]).sum()
-    return Count(int(correct), len(queries))
+        votes.scatter_add_(1, bank_labels[index], (similarity / temperature).exp())
+        # Stable, so that the first is what argmax gives.
+        ranked = votes.sort(dim=1, descending=True, stable=True).indices
+        parts.append(ranked[:, :MOST_RANKED])
+    return Predictions(torch.cat(parts), labels)
 
 
 def linear_probe(
     train: Tensor, train_labels: Tensor, queries: Tensor, labels: Tensor, *, classes: int
-) -> dict[int, Count]:
-    """Accuracy of a linear classifier on frozen representations h, top-1 and top-5.
+) -> Predictions:
+    """A linear classifier on frozen representations h.
 
     Multinomial logistic regression on standardised features, mean cross-entropy plus
     (1e-3 / 2)·‖W‖², minimised by L-BFGS from zero. Departures: Chuang et al. 2020 train the
@@ -79,9 +134,6 @@ def linear_probe(
         train: (N, D) representations; train_labels: (N,) integers in [0, classes).
         queries: (Q, D); labels: (Q,).
         classes: number of classes, 2 or more.
-
-    Returns:
-        {1: top-1 count, 5: top-5 count}; top-5 of fewer than five classes is all correct.
     """
     mean, std = train.mean(0), train.std(0).clamp(min=1e-6)  # a dead unit has no spread
     train, queries = (train - mean) / std, (queries - mean) / std
@@ -106,12 +158,8 @@ def linear_probe(
     with torch.enable_grad():
         optimiser.step(objective)
     with torch.no_grad():
-        ranked = (queries @ weight.T + bias).topk(min(5, classes), dim=1).indices
-        hits = ranked == labels[:, None]
-    return {
-        1: Count(int(hits[:, :1].any(1).sum()), len(labels)),
-        5: Count(int(hits.any(1).sum()), len(labels)),
-    }
+        scores = queries @ weight.T + bias
+        return Predictions(scores.topk(min(MOST_RANKED, classes), dim=1).indices, labels)
 
 
 def alignment(first: Tensor, second: Tensor) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,6 +17,7 @@ from contrastive.data import Dataset, Split
 from contrastive.encoders import SimCLR
 from contrastive.training.evaluation import (
     Count,
+    Predictions,
     alignment,
     knn,
     linear_probe,
@@ -24,12 +27,40 @@ from contrastive.training.evaluation import (
 from contrastive.training.inputs import Inputs
 
 BATCH = 512
-KNN = "test/knn_top1"
-PROBED = {"test/linear_top1": 1, "test/linear_top5": 5}
-TEST_ACCURACIES = (KNN, *PROBED)
+KNN, LINEAR = "test/knn", "test/linear"  # beginnings of the metrics of both classifiers
 
-Features = tuple[Tensor, Tensor]  # representations h (N, width) float32, labels (N,)
-Figures = tuple[dict[str, Count], dict[str, float]]  # accuracies as counts; other metrics
+Represented = tuple[Tensor, Tensor]  # representations h (N, width) float32, labels (N,)
+
+
+class Features(NamedTuple):
+    """What every measure of a split's representations reads, computed once for all of them.
+
+    Attributes:
+        bank: (N, width) float32, h of the labelled training images, without augmentation.
+        bank_labels: (N,) their classes.
+        queries: (Q, width) float32, h of the split's images.
+        labels: (Q,) their classes.
+    """
+
+    bank: Tensor
+    bank_labels: Tensor
+    queries: Tensor
+    labels: Tensor
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation found.
+
+    Attributes:
+        counts: accuracies by metric.
+        metrics: other figures by metric.
+        test: the features of the test split, on the device; None where it was not read.
+    """
+
+    counts: dict[str, Count]
+    metrics: dict[str, float]
+    test: Features | None = None
 
 
 class Evaluator:
@@ -61,58 +92,58 @@ class Evaluator:
         self._pipeline = PIPELINES[dataset.augmentation]
 
     @torch.no_grad()
-    def __call__(self, model: SimCLR, *, read_test: bool) -> Figures:
+    def __call__(self, model: SimCLR, *, read_test: bool) -> Evaluation:
         """The figures `val/…` of a model, and with `read_test` its figures `test/…`."""
         bank = self.represent(model, self._train)
-        queries = self.represent(model, self._val, labelled=False)
-        counts = {"val/knn_top1": self._knn(bank, queries)}
-        metrics = self._own("val", queries)
-        if read_test:
-            more_counts, more_metrics = self._on_test(model, bank)
-            counts |= more_counts
-            metrics |= more_metrics
-        return counts, metrics
+        val = self._features(model, self._val, bank)
+        counts = {"val/knn_top1": self._knn(val).top(1)}
+        metrics = self._own("val", val)
+        if not read_test:
+            return Evaluation(counts, metrics)
+        test = self._features(model, self._test, bank)
+        on_test = self._on_test(model, test)
+        return Evaluation(counts | on_test.counts, metrics | on_test.metrics, test)
 
     @torch.no_grad()
     def accuracies(self, model: SimCLR, names: Collection[str]) -> dict[str, Count]:
-        """Accuracies of a model on the test split, of those in `TEST_ACCURACIES`."""
-        bank = self.represent(model, self._train)
-        return self._accuracies(bank, self.represent(model, self._test, labelled=False), names)
+        """Accuracies of a model on the test split, of those of kNN and linear probe."""
+        test = self._features(model, self._test, self.represent(model, self._train))
+        counts = {}
+        if any(name.startswith(KNN) for name in names):
+            counts |= _accuracies(KNN, self._knn(test))
+        if any(name.startswith(LINEAR) for name in names):
+            counts |= _accuracies(LINEAR, self._probe(test))
+        return {name: counts[name] for name in names}
 
     @cached_property
     def _test(self) -> Split:
         return on_device(self._dataset.test, self._device)
 
-    def _on_test(self, model: SimCLR, bank: Features) -> Figures:
-        queries = self.represent(model, self._test, labelled=False)
-        counts = self._accuracies(bank, queries, TEST_ACCURACIES)
-        counts["test/untrained_knn_top1"] = self._untrained_knn(self._test)
+    def _features(self, model: SimCLR, split: Split, bank: Represented) -> Features:
+        return Features(*bank, *self.represent(model, split, labelled=False))
+
+    def _on_test(self, model: SimCLR, test: Features) -> Evaluation:
+        probe, classes = self._probe(test), self._dataset.classes
+        counts = _accuracies(KNN, self._knn(test)) | _accuracies(LINEAR, probe)
+        counts |= {f"{LINEAR}_top1/{classes[c]}": count for c, count in probe.by_class().items()}
+        counts["test/untrained_knn_top1"] = self._untrained_knn()
         views = self._views(model, self._test)
         metrics = {"test/alignment": alignment(*views), "test/uniformity": uniformity(views[0])}
-        return counts, metrics | self._own("test", queries)
-
-    def _accuracies(
-        self, bank: Features, queries: Features, names: Collection[str]
-    ) -> dict[str, Count]:
-        counts = {}
-        if KNN in names:
-            counts[KNN] = self._knn(bank, queries)
-        if set(names) & set(PROBED):
-            probe = linear_probe(*bank, *queries, classes=len(self._dataset.classes))
-            counts |= {name: probe[k] for name, k in PROBED.items() if name in names}
-        return counts
+        return Evaluation(counts, metrics | self._own("test", test))
 
     def _own(self, split: str, features: Features) -> dict[str, float]:
         """What the user's own evaluations say of a split."""
         return {
-            f"{split}/{metric_name(name)}": float(part("evaluations", name)(*features))
+            f"{split}/{metric_name(name)}": float(
+                part("evaluations", name)(features.queries, features.labels)
+            )
             for name in self._config.evaluations
         }
 
-    def _untrained_knn(self, test: Split) -> Count:
+    def _untrained_knn(self) -> Count:
         model = self._untrained()
         bank = self.represent(model, self._train)
-        return self._knn(bank, self.represent(model, test, labelled=False))
+        return self._knn(self._features(model, self._test, bank)).top(1)
 
     def _views(self, model: SimCLR, test: Split) -> tuple[Tensor, Tensor]:
         """Embeddings z of two views of each test image, the same draws for every arm."""
@@ -129,13 +160,17 @@ class Evaluator:
         first, second = torch.cat(parts).split(count)
         return first, second
 
-    def _knn(self, bank: Features, queries: Features) -> Count:
-        classes = len(self._dataset.classes)
-        wanted = self._config.knn_neighbours or neighbours(len(bank[0]), classes)
-        return knn(*bank, *queries, k=min(wanted, len(bank[0])), classes=classes)
+    def _knn(self, features: Features) -> Predictions:
+        count, classes = len(features.bank), len(self._dataset.classes)
+        k = min(self._config.knn_neighbours or neighbours(count, classes), count)
+        temperature = self._config.knn_temperature
+        return knn(*features, k=k, temperature=temperature, classes=classes)
+
+    def _probe(self, features: Features) -> Predictions:
+        return linear_probe(*features, classes=len(self._dataset.classes))
 
     @torch.no_grad()
-    def represent(self, model: SimCLR, split: Split, *, labelled: bool = True) -> Features:
+    def represent(self, model: SimCLR, split: Split, *, labelled: bool = True) -> Represented:
         """Representations h (N, width) in float32 and labels (N,), without augmentation.
 
         Args:
@@ -153,6 +188,14 @@ class Evaluator:
                 for part in images.split(BATCH)
             ]
         return torch.cat(parts), labels
+
+
+def _accuracies(prefix: str, found: Predictions) -> dict[str, Count]:
+    return {
+        f"{prefix}_top1": found.top(1),
+        f"{prefix}_top5": found.top(5),
+        f"{prefix}_worst_class": found.worst_class(),
+    }
 
 
 def on_device(split: Split, device: torch.device) -> Split:

@@ -292,8 +292,9 @@ class _Training:
             metrics["tau_plus"] = self.loss_options["tau_plus"]  # what `auto` came to
         if last or self.epoch % self.config.eval_every == 0:
             with self._own_numbers("evaluation", self.epoch):
-                counts, figures = self.evaluator(self.model, read_test=last and read_test)
-            metrics |= figures
+                found = self.evaluator(self.model, read_test=last and read_test)
+            counts = found.counts
+            metrics |= found.metrics
         if any(self.epoch in epochs for epochs in self.test_epochs.values()):
             weights = self.model.backbone.state_dict()
             self.kept[self.epoch] = {n: w.to("cpu", copy=True) for n, w in weights.items()}

@@ -225,6 +225,9 @@ def test_what_report_raises_passes_through(tmp_path):
 def test_every_recorded_metric_is_declared(tmp_path, more):
     told = run(tmp_path, complete(**more)).told
     recorded = {name for _, metrics, _ in told for name in metrics}
+    of_classes = {name for name in recorded if name.startswith("test/linear_top1/")}
+    assert of_classes == {f"test/linear_top1/{digit}" for digit in range(10)}
+    recorded -= of_classes  # shown beside their mean, never compared
     assert recorded <= set(WORKLOAD.metrics)
     for facts in WORKLOAD.metrics.values():
         assert {"better", "unit"} <= set(facts) <= {"better", "unit", "kind"}
@@ -245,6 +248,27 @@ def test_complete_settings_are_json_and_give_the_same_training():
     found = WORKLOAD.complete({"budget": {"views": 9}})
     assert json.loads(json.dumps(found)) == found
     assert TrainConfig(**found) == TrainConfig(budget={"views": 9})
+
+
+def test_settings_that_stored_studies_do_not_know_are_left_out_until_they_are_set():
+    stored = set(SETTINGS) - {"evaluations", "knn_temperature"}
+    assert set(WORKLOAD.complete({})) == set(WORKLOAD.complete({"knn_temperature": 0.5})) == stored
+    assert WORKLOAD.complete({"knn_temperature": 0.07})["knn_temperature"] == 0.07
+
+
+def test_the_measures_of_a_split_share_its_representations(tmp_path, monkeypatch):
+    encoded: list[int] = []
+    original = evaluator.Evaluator.represent
+    monkeypatch.setattr(
+        evaluator.Evaluator,
+        "represent",
+        lambda self, model, split, **o: (
+            encoded.append(len(split)) or original(self, model, split, **o)
+        ),
+    )
+    run(tmp_path, complete(epochs=1))
+    # Bank and validation images at both epochs; the test images once, and once untrained.
+    assert encoded == [60, 300, 60, 300, 300, 60, 300]
 
 
 @pytest.mark.parametrize(
