@@ -20,13 +20,20 @@ from typing import Any, NamedTuple, get_type_hints
 
 from contrastive.messages import first_line, nearest, with_place
 
-_POSITIVES = ("temperature", "labels", "aggregation", "false_negatives")
+_POSITIVES = (
+    "temperature",
+    "labels",
+    "aggregation",
+    "false_negatives",
+    "negatives",
+    "normalise",
+)
 
 LOSS_OPTIONS: dict[str, tuple[str, ...]] = {
     "contrastive": _POSITIVES,
     "debiased_neg": (*_POSITIVES, "tau_plus", "floor"),
-    "debiased_pos": (*_POSITIVES, "tau_plus", "floor"),
-    "debiased_both": (*_POSITIVES, "tau_plus", "floor", "alpha"),
+    "debiased_pos": (*_POSITIVES, "tau_plus", "floor", "formula"),
+    "debiased_both": (*_POSITIVES, "tau_plus", "floor", "alpha", "formula"),
     "hard_neg": (*_POSITIVES, "tau_plus", "floor", "beta"),
     "supcon": ("temperature", "labels"),
     "triplet": ("labels", "margin"),

@@ -119,7 +119,11 @@ class TrainConfig:
     num_positives: Annotated[int, Field(ge=1)] = 1  # M; M + 1 views of each image
     aggregation: Literal["pos_grouping", "loss_combination"] = "pos_grouping"
     false_negatives: Literal["keep", "drop"] = "keep"
-    floor: Literal["clamp", "biased"] = "clamp"
+    negatives: Literal["both", "across"] = "both"  # across: of losses with two encoders
+    normalise: Annotated[bool, Field(strict=True)] = True  # embeddings to length 1
+    floor: Literal["clamp", "biased", "positive"] = "clamp"
+    # Of debiased_pos: as printed, or as the authors' notebook trains it.
+    formula: Literal["published", "notebook"] = "published"
 
     blur_prob: Probability = 0.5  # per view; the authors' base augmentation blurs half of them
     false_positive_rate: Probability = 0.0  # a view replaced by one of another class's image
@@ -153,6 +157,17 @@ class TrainConfig:
                 f"tau_plus is 0 for {self.loss}: debiased_pos is then identically 0 and teaches "
                 "nothing; allowed: a number in (0, 1); try: tau_plus: 0.1"
             )
+        if self.negatives == "across":
+            raise ValueError(
+                "negatives is across, which compares views by two encoders, and this workload has "
+                "one; allowed: negatives: both"
+            )
+        has_floor = "floor" in LOSS_OPTIONS.get(self.loss, ())
+        if has_floor and not self.normalise and self.floor != "positive":
+            raise ValueError(
+                f"floor is {self.floor}, the least that an estimate from embeddings of unit length "
+                "can be, and normalise is false; allowed: normalise: true, or floor: positive"
+            )
         return self
 
 
@@ -160,7 +175,7 @@ SETTINGS: tuple[str, ...] = tuple(f.name for f in fields(TrainConfig))
 
 # Left out of stored configurations where they have their defaults: those that were stored before
 # these settings existed stay the same.
-_LATER = ("evaluations", "knn_temperature")
+_LATER = ("negatives", "normalise", "formula", "evaluations", "knn_temperature")
 
 
 def settings(config: TrainConfig) -> dict[str, Any]:

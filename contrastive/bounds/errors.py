@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from contrastive.bounds.mixture import Sample
+from contrastive.bounds.mixture import Mixture, Sample
 
 
 class Estimate(NamedTuple):
@@ -33,6 +33,39 @@ def pos_errors(s: Sample, n: int, tau_plus: float, *, as_printed: bool) -> Tenso
     numerator = (p - tau_minus * s.of_p_minus).clamp_min(tau_plus / math.e)
     finite = torch.log1p(n * tau_plus * s.of_p_minus / numerator)
     return finite - torch.log1p(n * s.expected_minus / s.expected_plus)
+
+
+def dropped_errors(s: Sample, n: int, tau_plus: float) -> Tensor:
+    """Δ of `debiased_pos` per anchor when false negatives are dropped, (T',) nats.
+
+    P is the mean over the whole batch, N draws of p, the positive and the anchor; P⁻ over those
+    of the N that are of another class, and the limit (11) has as many. Anchors left without any
+    have no loss.
+    """
+    numerator = (n * s.of_p + s.pos + math.e) / (n + 2) - (1 - tau_plus) * s.of_kept
+    finite = torch.log1p(s.kept * tau_plus * s.of_kept / numerator.clamp_min(tau_plus / math.e))
+    limit = torch.log1p(s.kept * s.expected_minus / s.expected_plus)
+    return (finite - limit)[s.kept > 0]
+
+
+def lemma_4_slack(mixture: Mixture, s: Sample, n: int) -> Tensor:
+    """By how much L̃ᴺ lies above the mean classifier's loss, per anchor, (T,) nats.
+
+    Lemma 4 of Chuang et al. 2020 says that the mean is >= 0 when N >= K - 1: L̃ᴺ is the limit of
+    `debiased_neg`, the classifier has softmax weights E f(x) of each class, the task all K classes.
+    """
+    limit = torch.log1p(n * s.expected_minus / s.pos)
+    logits = s.anchor @ mixture.means.T
+    return limit - (logits.logsumexp(1) - logits.gather(1, s.label[:, None])[:, 0])
+
+
+def eq_9_gap(mixture: Mixture, s: Sample) -> Tensor:
+    """log E⁺h - E⁺ log h per anchor, (T,) nats, exactly.
+
+    Lemma 1 of Troeshestova & Isachenko (Eq. 9) moves E⁺ inside the logarithm. For N → ∞ its left
+    side exceeds its right side by the mean of this, which is not 0 unless h(x, x⁺) is constant.
+    """
+    return s.expected_plus.log() - (s.anchor * mixture.means[s.label]).sum(1)
 
 
 def neg_errors(s: Sample, n: int, tau_plus: float) -> Tensor:

@@ -38,6 +38,12 @@ class Mixture:
         radius = (1 - height**2).sqrt()
         return torch.stack([radius * angle.cos(), radius * angle.sin(), height], dim=-1)
 
+    @property
+    def means(self) -> Tensor:
+        """(classes, 3) E z of each class: (coth κ - 1/κ) μ."""
+        length = 1 / math.tanh(self.concentration) - 1 / self.concentration
+        return length * self.directions
+
     def draw(self, labels: Tensor, generator: torch.Generator) -> Tensor:
         """One point of the class of each entry of `labels`: (…,) -> (…, 3) float64."""
         u = torch.rand(labels.shape, generator=generator, dtype=torch.float64)
@@ -61,9 +67,13 @@ class Mixture:
 class Sample(NamedTuple):
     """h = exp(xᵀz) between T anchors x and what was drawn for each, and its expectations."""
 
+    anchor: Tensor  # (T, 3) x
+    label: Tensor  # (T,) class of x
     pos: Tensor  # (T,) one positive
     positives: Tensor  # (T,) mean over M further positives
     of_p: Tensor  # (T,) mean over N draws of p
+    kept: Tensor  # (T,) how many of those draws are of another class than x
+    of_kept: Tensor  # (T,) mean over them; 0 where there is none
     of_p_minus: Tensor  # (T,) mean over N draws of p⁻, independent of those
     expected_plus: Tensor  # (T,) E⁺h
     expected_minus: Tensor  # (T,) E⁻h
@@ -86,11 +96,17 @@ def _sample(mixture: Mixture, n: int, m: int, trials: int, generator: torch.Gene
     def h(labels: Tensor) -> Tensor:
         return (mixture.draw(labels, generator) @ x.unsqueeze(-1)).squeeze(-1).exp()
 
-    of_p = h(torch.randint(mixture.classes, (trials, n), generator=generator)).mean(1)
+    labels = torch.randint(mixture.classes, (trials, n), generator=generator)
+    drawn, other_class = h(labels), labels != label
+    kept = other_class.sum(1)
+    of_kept = (drawn * other_class).sum(1) / kept.clamp_min(1)
     other = torch.randint(1, mixture.classes, (trials, n), generator=generator)
     of_p_minus = h((label + other) % mixture.classes).mean(1)
     positives = h(label.expand(trials, m)).mean(1)
     expected = mixture.expected_h(x)
     plus = expected.gather(1, label)[:, 0]
     minus = (expected.sum(1) - plus) / (mixture.classes - 1)
-    return Sample(h(label)[:, 0], positives, of_p, of_p_minus, plus, minus)
+    pos = h(label)[:, 0]
+    return Sample(
+        x, label[:, 0], pos, positives, drawn.mean(1), kept, of_kept, of_p_minus, plus, minus
+    )

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from contrastive.losses import debiased_negatives, debiased_positives
 from contrastive.losses.terms.anchors import anchors
-from contrastive.losses.terms.checks import FLOORS, check_choice, check_number
+from contrastive.losses.terms.checks import FORMULAS, check_choice, check_floor, check_number
 
 
 def debiased_both(
@@ -18,7 +18,10 @@ def debiased_both(
     alpha: float = 0.5,
     aggregation: str = "pos_grouping",
     false_negatives: str = "keep",
+    negatives: str = "both",
+    normalise: bool = True,
     floor: str = "clamp",
+    formula: str = "published",
 ) -> Tensor:
     """Weighted mean of the two debiased losses, from the same similarities.
 
@@ -33,7 +36,9 @@ def debiased_both(
         labels: (B,) integers, -1 for unlabelled; needed for `false_negatives="drop"`.
         tau_plus: τ⁺ in (0, 1), as in `debiased_pos`, used by both.
         alpha: α in [0, 1], the weight of `debiased_neg`.
-        aggregation, false_negatives, floor: as in `debiased_neg` and `debiased_pos`.
+        aggregation, false_negatives, negatives, normalise, floor: as in `debiased_neg` and
+            `debiased_pos`.
+        formula: of `debiased_pos`; the authors' own combination has "notebook".
 
     Returns:
         () loss in nats.
@@ -50,14 +55,18 @@ def debiased_both(
     """
     debiased_positives.check_tau_plus(tau_plus)
     check_number("alpha", alpha, "a number in [0, 1]", 0 <= alpha <= 1)
-    check_choice("floor", floor, FLOORS)
+    check_floor(floor, normalise)
+    check_choice("formula", formula, FORMULAS)
     a = anchors(
         views,
         temperature=temperature,
         labels=labels,
         aggregation=aggregation,
         false_negatives=false_negatives,
+        negatives=negatives,
+        normalise=normalise,
+        whole_batch=True,
     )
     negative = debiased_negatives.per_anchor(a, temperature, tau_plus, floor)
-    positive = debiased_positives.per_anchor(a, temperature, tau_plus, floor)
+    positive = debiased_positives.per_anchor(a, temperature, tau_plus, floor, formula)
     return (alpha * negative + (1 - alpha) * positive).mean()

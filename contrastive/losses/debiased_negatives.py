@@ -9,8 +9,8 @@ from torch import Tensor
 
 from contrastive.losses import nt_xent
 from contrastive.losses.terms.anchors import Anchors, anchors
-from contrastive.losses.terms.checks import FLOORS, check_choice, check_number
-from contrastive.losses.terms.logspace import log1pexp, log_difference
+from contrastive.losses.terms.checks import check_floor, check_number
+from contrastive.losses.terms.logspace import barely_positive, log1pexp, log_difference
 
 
 def debiased_neg(
@@ -21,6 +21,8 @@ def debiased_neg(
     tau_plus: float = 0.1,
     aggregation: str = "pos_grouping",
     false_negatives: str = "keep",
+    negatives: str = "both",
+    normalise: bool = True,
     floor: str = "clamp",
 ) -> Tensor:
     """Debiased contrastive loss: false negatives are subtracted from the sum over negatives.
@@ -45,14 +47,17 @@ def debiased_neg(
         aggregation: "pos_grouping": the pair of views (0, 1), where views 2…M are further
             positives of both anchors in p̄; "loss_combination": all pairs of views, p̄ = pos.
         false_negatives: "keep", or "drop" the images with the anchor's label, as in `contrastive`.
+        negatives, normalise: as in `contrastive`.
         floor: "clamp" g as above; "biased": an anchor whose g is at its floor uses the
-            contrastive loss instead (Chuang et al., appendix B, at t = 0.07).
+            contrastive loss instead (Chuang et al., appendix B, at t = 0.07); "positive": g is
+            only kept above 0, at 1e-6 of S/(N τ⁻), as there for embeddings that are not scaled.
 
     Returns:
         () loss in nats.
 
     Raises:
-        ValueError: as `contrastive`, or τ⁺ outside [0, 1).
+        ValueError: as `contrastive`, τ⁺ outside [0, 1), or another floor than "positive" for
+            embeddings that are not scaled.
 
     Example:
         >>> z = torch.eye(2)
@@ -63,13 +68,15 @@ def debiased_neg(
         0.5514
     """
     check_tau_plus(tau_plus)
-    check_choice("floor", floor, FLOORS)
+    check_floor(floor, normalise)
     a = anchors(
         views,
         temperature=temperature,
         labels=labels,
         aggregation=aggregation,
         false_negatives=false_negatives,
+        negatives=negatives,
+        normalise=normalise,
     )
     return per_anchor(a, temperature, tau_plus, floor).mean()
 
@@ -96,14 +103,13 @@ def per_anchor(
     log_n = a.log_count()
     if log_mean_negative is None:
         log_mean_negative = a.log_sums[0] - log_n
+    minuend = log_mean_negative - math.log1p(-tau_plus)
+    least = barely_positive(minuend) if floor == "positive" else -1 / temperature
     if tau_plus == 0:
-        above = log_mean_negative > -1 / temperature
-        log_g = log_mean_negative.clamp_min(-1 / temperature)
+        above = minuend > least
+        log_g = torch.where(above, minuend, least)
     else:
-        log_g, above = log_difference(
-            log_mean_negative - math.log1p(-tau_plus),
-            a.log_mean_positive + math.log(tau_plus / (1 - tau_plus)),
-            floor=-1 / temperature,
-        )
+        subtrahend = a.log_mean_positive + math.log(tau_plus / (1 - tau_plus))
+        log_g, above = log_difference(minuend, subtrahend, floor=least)
     loss = log1pexp(log_g + log_n - a.log_positive)
-    return loss if floor == "clamp" else torch.where(above, loss, nt_xent.per_anchor(a))
+    return torch.where(above, loss, nt_xent.per_anchor(a)) if floor == "biased" else loss

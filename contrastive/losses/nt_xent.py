@@ -15,6 +15,8 @@ def contrastive(
     labels: Tensor | None = None,
     aggregation: str = "pos_grouping",
     false_negatives: str = "keep",
+    negatives: str = "both",
+    normalise: bool = True,
 ) -> Tensor:
     """NT-Xent: each anchor's positive against the N = 2B - 2 other images of a pair of views.
 
@@ -40,9 +42,13 @@ def contrastive(
             mean over positives; "loss_combination" averages over all V(V - 1)/2 pairs of views.
         false_negatives: "keep" all other images, or "drop" those with the anchor's label: N and S
             then count what is left.
+        negatives: "both" views of the other images, N = 2B - 2; "across": the view that the anchor
+            is not of alone, N = B - 1, for two views by two encoders (Tian et al. 2019,
+            arXiv:1906.05849).
+        normalise: scale embeddings to length 1; False takes them as they are.
 
     Returns:
-        () loss in nats; log(2B - 1) when all embeddings coincide.
+        () loss in nats; log(N + 1) when all embeddings coincide.
 
     Raises:
         ValueError: wrong shapes, fewer than 2 views or images, t <= 0, an unknown option, missing
@@ -60,6 +66,8 @@ def contrastive(
         labels=labels,
         aggregation=aggregation,
         false_negatives=false_negatives,
+        negatives=negatives,
+        normalise=normalise,
     )
     return per_anchor(a).mean()
 

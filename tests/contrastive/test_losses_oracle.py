@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -44,9 +45,19 @@ def dot(x: list[float], y: list[float]) -> float:
     return sum(a * b for a, b in zip(x, y, strict=True))
 
 
-def oracle(views, anchor_loss, *, t, aggregation, labels=None):
-    """Mean over anchors, and how many there were; `anchor_loss(pos, p_bar, neg)` on numbers."""
-    z = [[unit(x) for x in view] for view in views.tolist()]
+class Anchor(NamedTuple):
+    """The similarities h around one anchor, as numbers."""
+
+    pos: float
+    positives: list[float]
+    neg: list[float]  # the negatives that are left
+    every: list[float]  # those before any was dropped
+    own: float | None  # h(anchor, anchor), where the anchor is among the views that it meets
+
+
+def oracle(views, anchor_loss, *, t, aggregation, labels=None, negatives="both", normalise=True):
+    """Mean over anchors; `anchor_loss` takes an `Anchor`."""
+    z = [[unit(x) if normalise else x for x in view] for view in views.tolist()]
     n_views, images = len(z), len(z[0])
 
     def h(x, y):
@@ -58,73 +69,109 @@ def oracle(views, anchor_loss, *, t, aggregation, labels=None):
         pairs = list(itertools.permutations(range(n_views), 2))
     found = []
     for (i, j), b in itertools.product(pairs, range(images)):
-        anchor, neg = z[i][b], []
+        anchor, neg, every = z[i][b], [], []
         for c in range(images):
-            if c == b or (labels and labels[c] == labels[b] != -1):
+            if c == b:
                 continue
-            neg += [h(anchor, z[i][c]), h(anchor, z[j][c])]
+            met = [h(anchor, z[j][c])] + [h(anchor, z[i][c])] * (negatives == "both")
+            every += met
+            if not (labels and labels[c] == labels[b] != -1):
+                neg += met
         if not neg:
             continue
         pos = h(anchor, z[j][b])
-        positives = [j, *range(2, n_views)] if aggregation == "pos_grouping" else [j]
-        p_bar = sum(h(anchor, z[k][b]) for k in positives) / len(positives)
-        found.append(anchor_loss(pos, p_bar, neg))
+        others = [j, *range(2, n_views)] if aggregation == "pos_grouping" else [j]
+        positives = [h(anchor, z[k][b]) for k in others]
+        own = h(anchor, anchor) if negatives == "both" else None
+        found.append(anchor_loss(Anchor(pos, positives, neg, every, own)))
     return sum(found) / len(found)
 
 
-def of_contrastive(pos, p_bar, neg):
-    return -math.log(pos / (pos + sum(neg)))
+def mean(values):
+    return sum(values) / len(values)
+
+
+def of_contrastive(a):
+    return -math.log(a.pos / (a.pos + sum(a.neg)))
 
 
 def of_debiased_neg(t, tau, floor, beta=0.0):
-    def loss(pos, p_bar, neg):
-        n = len(neg)
-        w = [v**beta for v in neg]
-        s = sum(a * b for a, b in zip(w, neg, strict=True)) / (sum(w) / n)
+    def loss(a):
+        n = len(a.neg)
+        w = [v**beta for v in a.neg]
+        s = sum(x * y for x, y in zip(w, a.neg, strict=True)) / (sum(w) / n)
+        v = [p**beta for p in a.positives]
+        p_bar = sum(x * y for x, y in zip(v, a.positives, strict=True)) / sum(v)
         g = (s / n - tau * p_bar) / (1 - tau)
-        if g <= math.exp(-1 / t) and floor == "biased":
-            return of_contrastive(pos, p_bar, neg)
-        return -math.log(pos / (pos + n * max(g, math.exp(-1 / t))))
+        if floor == "positive":
+            least = 1e-6 * s / n / (1 - tau) if tau else 0
+        else:
+            least = math.exp(-1 / t)
+        if g <= least and floor == "biased":
+            return of_contrastive(a)
+        return -math.log(a.pos / (a.pos + n * max(g, least)))
 
     return loss
 
 
-def of_debiased_pos(t, tau, floor):
-    def loss(pos, p_bar, neg):
-        n = len(neg)
-        p = (sum(neg) + p_bar + math.exp(1 / t)) / (n + 2)
-        mean = sum(neg) / n
-        numerator = p - (1 - tau) * mean
-        if numerator <= tau * math.exp(-1 / t):
+def of_debiased_pos(t, tau, floor, formula="published"):
+    def published(a):
+        n = len(a.neg)
+        terms = [*a.every, mean(a.positives)] + ([] if a.own is None else [a.own])
+        numerator = mean(terms) - (1 - tau) * mean(a.neg)
+        least = tau * math.exp(-1 / t)
+        if floor == "positive":
+            least = 1e-6 * mean(terms)
+        if numerator <= least:
             if floor == "biased":
-                return of_contrastive(pos, p_bar, neg)
-            numerator = tau * math.exp(-1 / t)
-        return -math.log(numerator / (numerator + n * tau * mean))
+                return of_contrastive(a)
+            numerator = least
+        return -math.log(numerator / (numerator + n * tau * mean(a.neg)))
 
-    return loss
+    def notebook(a):
+        full = sum(a.every) + a.pos + (a.own or 0)
+        w, s = len(a.every), sum(a.neg)
+        return -math.log((full - (1 - tau) * s) / (full + (w * tau - (1 - tau)) * s))
+
+    return {"published": published, "notebook": notebook}[formula]
 
 
-def of_debiased_both(t, tau, floor, alpha):
-    neg_loss, pos_loss = of_debiased_neg(t, tau, floor), of_debiased_pos(t, tau, floor)
-    return lambda *a: alpha * neg_loss(*a) + (1 - alpha) * pos_loss(*a)
+def of_debiased_both(t, tau, floor, alpha, formula="published"):
+    neg_loss, pos_loss = of_debiased_neg(t, tau, floor), of_debiased_pos(t, tau, floor, formula)
+    return lambda a: alpha * neg_loss(a) + (1 - alpha) * pos_loss(a)
 
 
 SIZES = [(2, 2, 1.0), (2, 6, 1.0), (2, 6, 0.05), (3, 4, 1.0), (3, 4, 0.05), (4, 3, 0.05)]
 
 
-def check(name, sizes, make, t, aggregation, false_negatives, **options):
+def check(
+    name,
+    sizes,
+    make,
+    t,
+    aggregation,
+    false_negatives,
+    *,
+    negatives="both",
+    normalise=True,
+    **options,
+):
     views, labels = batch(*sizes), LABELS[sizes[1]]
+    if not normalise:
+        views = views / 2.5
     drop = false_negatives == "drop"
-    expected = oracle(views, make(), t=t, aggregation=aggregation, labels=labels if drop else None)
+    shared = {"aggregation": aggregation, "negatives": negatives, "normalise": normalise}
+    expected = oracle(views, make(), t=t, labels=labels if drop else None, **shared)
     found = LOSSES[name](
         views,
         temperature=t,
         labels=torch.tensor(labels),
-        aggregation=aggregation,
         false_negatives=false_negatives,
+        **shared,
         **options,
     )
-    assert found.item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    # Where a floor acts close by, the last digits of a difference are those of its terms.
+    assert found.item() == pytest.approx(expected, rel=1e-8, abs=1e-12)
 
 
 def everywhere(test):
@@ -139,7 +186,7 @@ def everywhere(test):
     return test
 
 
-floors = pytest.mark.parametrize("floor", ["clamp", "biased"])
+floors = pytest.mark.parametrize("floor", ["clamp", "biased", "positive"])
 
 
 @everywhere
@@ -191,6 +238,42 @@ def test_these_batches_reach_the_floors(name, false_negatives):
     views = batch(2, 6, 0.05 if name == "debiased_pos" else 1.0)
     clamped, biased = (LOSSES[name](views, floor=f, **options) for f in ("clamp", "biased"))
     assert abs(clamped - biased) > 1e-3
+
+
+@pytest.mark.parametrize("false_negatives", ["keep", "drop"])
+@pytest.mark.parametrize("aggregation", ["pos_grouping", "loss_combination"])
+@pytest.mark.parametrize("formula", ["published", "notebook"])
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("negatives", ["both", "across"])
+@pytest.mark.parametrize("name", ["contrastive", "debiased_neg", "debiased_pos", "debiased_both"])
+def test_two_encoders_no_scaling_and_the_notebook(
+    name, negatives, normalise, formula, aggregation, false_negatives
+):
+    t, tau, floor = 0.8, 0.2, "positive"
+    make, options = {
+        "contrastive": (lambda: of_contrastive, {}),
+        "debiased_neg": (lambda: of_debiased_neg(t, tau, floor), {"tau_plus": tau, "floor": floor}),
+        "debiased_pos": (
+            lambda: of_debiased_pos(t, tau, floor, formula),
+            {"tau_plus": tau, "floor": floor, "formula": formula},
+        ),
+        "debiased_both": (
+            lambda: of_debiased_both(t, tau, floor, 0.3, formula),
+            {"tau_plus": tau, "floor": floor, "formula": formula, "alpha": 0.3},
+        ),
+    }[name]
+    for sizes in ((3, 6, 1.0), (2, 6, 0.05)):
+        check(
+            name,
+            sizes,
+            make,
+            t,
+            aggregation,
+            false_negatives,
+            negatives=negatives,
+            normalise=normalise,
+            **options,
+        )
 
 
 def of_supcon(views, labels, t):

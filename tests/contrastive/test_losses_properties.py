@@ -20,7 +20,14 @@ CONFIGURATIONS = [
     for name in PAIRWISE
     for a in ("pos_grouping", "loss_combination")
     for f in ("keep", "drop")
-] + [("supcon", {}), ("triplet", {})]
+]
+CONFIGURATIONS += [
+    ("debiased_both", {"negatives": "across", "false_negatives": "drop"}),
+    ("debiased_pos", {"formula": "notebook"}),
+    ("debiased_pos", {"formula": "notebook", "false_negatives": "drop"}),
+    ("supcon", {}),
+    ("triplet", {}),
+]
 every_loss = pytest.mark.parametrize(
     ("name", "options"), CONFIGURATIONS, ids=["-".join([n, *o.values()]) for n, o in CONFIGURATIONS]
 )
@@ -147,15 +154,59 @@ def test_order_side_and_scale_do_not_matter(name, options, seed, data):
     close(call(name, views @ rotation, **options), expected)
 
 
+@pytest.mark.parametrize("formula", ["published", "notebook"])
+@pytest.mark.parametrize("false_negatives", ["keep", "drop"])
+@pytest.mark.parametrize("name", PAIRWISE)
+def test_unscaled_embeddings_and_the_temperature_scale_together(name, false_negatives, formula):
+    views = random_views()
+    options = {
+        "normalise": False,
+        "floor": "positive",
+        "false_negatives": false_negatives,
+        "formula": formula,
+    }
+    expected = call(name, views, temperature=0.5, **options)
+    close(call(name, 3 * views, temperature=4.5, **options), expected)
+    unit = F.normalize(views, dim=-1)
+    scaled = call(name, views, temperature=0.5, **options | {"normalise": True})
+    close(call(name, unit, temperature=0.5, **options), scaled)
+
+
+def test_unscaled_embeddings_far_beyond_float32s_exponentials_stay_finite():
+    for name in PAIRWISE:
+        views = (100 * random_views(dtype=torch.float32)).requires_grad_()
+        loss = call(name, views, temperature=1.0, normalise=False, floor="positive")
+        assert_finite(loss, views, name)
+
+
+def test_contrastive_across_two_views_is_the_symmetric_cross_entropy():
+    """Of CLIP and CMC: row and column softmax of one matrix between the two views."""
+    views = random_views(n_views=2)
+    z = F.normalize(views, dim=-1) / 0.5**0.5
+    logits = z[0] @ z[1].T
+    images = torch.arange(8)
+    rows = F.cross_entropy(logits, images) + F.cross_entropy(logits.T, images)
+    close(call("contrastive", views, negatives="across"), rows / 2)
+
+
+@pytest.mark.parametrize("name", PAIRWISE)
+def test_the_default_floor_is_refused_for_unscaled_embeddings(name):
+    if "floor" not in accepted(name):
+        return
+    for floor in ("clamp", "biased"):
+        with pytest.raises(ValueError, match="allowed: floor 'positive', or normalise True"):
+            call(name, random_views(), normalise=False, floor=floor)
+
+
 # Gradients
 
 
 @pytest.mark.slow
 @every_loss
-@pytest.mark.parametrize("floor", ["clamp", "biased"])
+@pytest.mark.parametrize("floor", ["clamp", "biased", "positive"])
 @pytest.mark.parametrize("temperature", [0.3, 0.012])  # the second takes the path with a maximum
 def test_gradient(name, options, floor, temperature):
-    if floor == "biased" and "floor" not in accepted(name):
+    if floor != "clamp" and "floor" not in accepted(name):
         pytest.skip("has no floor")
     views = random_views(3, 4, 3).requires_grad_()
     assert torch.autograd.gradcheck(
@@ -175,9 +226,9 @@ def test_both_ways_to_sum_exponentials_agree():
     z = F.normalize(random_views(), dim=-1)
     left_out = torch.eye(8, dtype=torch.bool)
     left_out[0, 3] = left_out[3, 0] = True
-    for mask in (None, left_out):
-        bare = similarities(z, temperature=0.1, powers=(0.5, 1.0), left_out=mask)
-        safe = _with_maximum(z, 10.0, (0.5, 1.0), mask)
+    for masks in ((None, None), (left_out, left_out), (None, left_out), (left_out, None)):
+        bare = similarities(z, temperature=0.1, powers=(0.5, 1.0), left_out=masks)
+        safe = _with_maximum(z, 10.0, (0.5, 1.0), masks)
         close(bare[0], safe[0])
         for x, y in zip(bare[1], safe[1], strict=True):
             close(x, y)
@@ -234,7 +285,7 @@ KINDS = ["random", "collapsed", "opposite views", "opposite images", "equal view
     kind=st.sampled_from([*KINDS, "zero"]),
     tau_plus=st.floats(0.001, 0.99),
     beta=st.floats(0, 5),  # 1e-300 included, which is 0 in float32
-    floor=st.sampled_from(["clamp", "biased"]),
+    floor=st.sampled_from(["clamp", "biased", "positive"]),
     dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float16]),
     autocast=st.sampled_from([None, torch.bfloat16, torch.float16]),
 )

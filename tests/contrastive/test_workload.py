@@ -251,9 +251,12 @@ def test_complete_settings_are_json_and_give_the_same_training():
 
 
 def test_settings_that_stored_studies_do_not_know_are_left_out_until_they_are_set():
-    stored = set(SETTINGS) - {"evaluations", "knn_temperature"}
-    assert set(WORKLOAD.complete({})) == set(WORKLOAD.complete({"knn_temperature": 0.5})) == stored
-    assert WORKLOAD.complete({"knn_temperature": 0.07})["knn_temperature"] == 0.07
+    later = {"knn_temperature": (0.5, 0.07), "formula": ("published", "notebook")}
+    stored = set(WORKLOAD.complete({}))
+    assert stored < set(SETTINGS)
+    for name, (default, other) in later.items():
+        assert set(WORKLOAD.complete({name: default})) == stored
+        assert WORKLOAD.complete({name: other})[name] == other
 
 
 def test_the_measures_of_a_split_share_its_representations(tmp_path, monkeypatch):

@@ -8,7 +8,9 @@ from torch import Tensor
 
 AGGREGATIONS = ("pos_grouping", "loss_combination")
 FALSE_NEGATIVES = ("keep", "drop")
-FLOORS = ("clamp", "biased")
+NEGATIVES = ("both", "across")
+FLOORS = ("clamp", "biased", "positive")
+FORMULAS = ("published", "notebook")
 
 
 def check_views(views: Tensor) -> None:
@@ -55,3 +57,13 @@ def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
     """Refuse a `value` that is not among the `allowed` ones."""
     if value not in allowed:
         raise ValueError(f"{name} is {value!r}; allowed: {', '.join(map(repr, allowed))}")
+
+
+def check_floor(floor: str, normalise: bool) -> None:
+    """Refuse an unknown floor, and one that holds for unit length only where there is none."""
+    check_choice("floor", floor, FLOORS)
+    if floor != "positive" and not normalise:
+        raise ValueError(
+            f"floor is {floor!r}, the least that an estimate from embeddings of unit length can be,"
+            " and normalise is False; allowed: floor 'positive', or normalise True"
+        )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+# Of the larger term: what is left of a difference that is not positive. Float32 resolves 1e-7.
+LEAST_SHARE = 1e-6
 
 
 def log1pexp(x: Tensor) -> Tensor:
@@ -15,7 +20,12 @@ def log1pexp(x: Tensor) -> Tensor:
     return F.softplus(x, threshold=40.0)
 
 
-def log_difference(larger: Tensor, smaller: Tensor, floor: float) -> tuple[Tensor, Tensor]:
+def barely_positive(log_term: Tensor) -> Tensor:
+    """The logarithm of a millionth of a term: a floor for its difference to another."""
+    return log_term + math.log(LEAST_SHARE)
+
+
+def log_difference(larger: Tensor, smaller: Tensor, floor: Tensor | float) -> tuple[Tensor, Tensor]:
     """log max(e^larger - e^smaller, e^floor), and where the difference is above the floor.
 
     Args:
@@ -23,7 +33,7 @@ def log_difference(larger: Tensor, smaller: Tensor, floor: float) -> tuple[Tenso
         floor: logarithm of the least value that the difference may take.
 
     Returns:
-        the logarithm, with gradient 0 where the floor acts; and a bool tensor, False there.
+        the logarithm, with the floor's gradient where that acts; and a bool tensor, False there.
     """
     gap = smaller - larger
     positive = gap < 0

@@ -28,26 +28,29 @@ def similarities(
     *,
     temperature: float,
     powers: tuple[float, ...] = (1.0,),
-    left_out: Tensor | None = None,
+    left_out: tuple[Tensor | None, ...] = (),
+    bounded: bool = True,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Similarities of positives, and log-sums of those of negatives, for each pair of views.
 
     With s = z_i[b]ᵀ z_j[c] / t, in the notation of the (V·B)² matrix of all s:
 
         positive[i, j, b]       = s(z_i[b], z_j[b])
-        log_sums[k][i, j, b]    = log Σ_{c≠b} exp(powers[k] · s(z_i[b], z_j[c]))
+        log_sums[k][i, j, b]    = log Σ_{c not left out} exp(powers[k] · s(z_i[b], z_j[c]))
 
     Args:
-        z: (V, B, D) float32 or float64 embeddings of unit length.
+        z: (V, B, D) float32 or float64 embeddings.
         temperature: t > 0.
         powers: each > 0; (1,) for the plain sums, others for importance weights h^β.
-        left_out: (B, B) bool, symmetric: images c that are no negatives of b, b itself included;
-            something must be left to each b. None: b alone.
+        left_out: for each power a (B, B) bool, symmetric: images c that are not in the sum of b, b
+            itself among them; something must be left to each b. None: b alone; (): for all powers.
+        bounded: whether all |zᵀz'| <= 1, as for embeddings of unit length.
 
     Returns:
         positive (V, V, B), and one (V, V, B) of log-sums for each power.
     """
-    if max(powers) / temperature <= LARGEST_SAFE_SCALE:
+    left_out = left_out or (None,) * len(powers)
+    if bounded and max(powers) / temperature <= LARGEST_SAFE_SCALE:
         positive, *log_sums = _LogSums.apply(z, 1 / temperature, powers, left_out)
         return positive, tuple(log_sums)
     return _with_maximum(z, 1 / temperature, powers, left_out)
@@ -62,7 +65,11 @@ class _LogSums(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, z: Tensor, scale: float, powers: tuple[float, ...], left_out: Tensor | None
+        ctx: Any,
+        z: Tensor,
+        scale: float,
+        powers: tuple[float, ...],
+        left_out: tuple[Tensor | None, ...],
     ) -> tuple[Tensor, ...]:
         views, images, _ = z.shape
         positive, *sums = z.new_empty(1 + len(powers), views, views, images)
@@ -70,10 +77,10 @@ class _LogSums(torch.autograd.Function):
         for i in range(views):
             panel = torch.mm(z[i] * scale, z[i:].flatten(0, 1).T).view(images, -1, images)
             positive[i, i:] = positive[i:, i] = panel.diagonal(dim1=0, dim2=2)
-            for p, sum_ in zip(powers, sums, strict=True):
-                # A plain exponential comes last and overwrites the panel.
-                exp = panel.exp_() if p == powers[-1] == 1 else torch.mul(panel, p).exp_()
-                _leave_out(exp, left_out)
+            for k, (p, mask, sum_) in enumerate(zip(powers, left_out, sums, strict=True), 1):
+                # A plain exponential that comes last overwrites the panel.
+                exp = panel.exp_() if p == 1 and k == len(powers) else torch.mul(panel, p).exp_()
+                _leave_out(exp, mask)
                 sum_[i, i:] = exp.sum(2).T
                 sum_[i + 1 :, i] = exp[:, 1:].sum(0)
                 exps.append(exp)
@@ -119,21 +126,24 @@ def _weighted(exp: Tensor, weight: Tensor, i: int, rows: slice) -> Tensor:
 
 
 def _with_maximum(
-    z: Tensor, scale: float, powers: tuple[float, ...], left_out: Tensor | None
+    z: Tensor, scale: float, powers: tuple[float, ...], left_out: tuple[Tensor | None, ...]
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The same by `torch.logsumexp`, for scales at which bare exponentials would overflow."""
     views, images, _ = z.shape
     flat = z.flatten(0, 1)
     logits = torch.mm(flat * scale, flat.T).view(views, images, views, images)
     positive = logits.diagonal(dim1=1, dim2=3)
-    mask = torch.eye(images, dtype=torch.bool, device=z.device) if left_out is None else left_out
-    mask, lowest = mask[:, None, :], float("-inf")
-    log_sums = ((logits * p).masked_fill(mask, lowest).logsumexp(3) for p in powers)
+    own = torch.eye(images, dtype=torch.bool, device=z.device)
+    masks = ((own if mask is None else mask)[:, None, :] for mask in left_out)
+    log_sums = (
+        (logits * p).masked_fill(mask, float("-inf")).logsumexp(3)
+        for p, mask in zip(powers, masks, strict=True)
+    )
     return positive, tuple(x.transpose(1, 2) for x in log_sums)
 
 
 def _leave_out(exp: Tensor, left_out: Tensor | None) -> None:
-    """Set the exponentials (B, ·, B) that are not of negatives to 0, in place."""
+    """Set the exponentials (B, ·, B) that are left out of the sums to 0, in place."""
     if left_out is None:
         exp.diagonal(dim1=0, dim2=2).zero_()
     else:
