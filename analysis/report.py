@@ -27,7 +27,7 @@ from analysis.inputs.runs_table import (
     searched_seeds,
     units_ended,
 )
-from analysis.inputs.study_folder import StudyFolder, study_folder_of
+from analysis.inputs.session_log import StudyFolder, study_folder_of
 from analysis.rendering import Report
 from analysis.report_json import clean
 from analysis.sections import assemble_report

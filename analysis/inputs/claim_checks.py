@@ -41,7 +41,7 @@ def check_claims(plan: Mapping, *, better: str | Mapping[str, str] | None = None
         >>> check_claims({"arms": {"a": {}, "b": {}}, "claims": [{"better": "c", "than": "a"}]})[0]
         (('claims', 0), 'the claim has no id', 'id, better, than, metric, under', 'add id: …')
     """
-    faults = list(_of_metrics(plan.get("metrics")))
+    faults = metrics_faults(plan.get("metrics"))
     known = None if faults else Metrics(plan.get("metrics"), better)
     claims = plan.get("claims")
     if claims is not None and not isinstance(claims, list | tuple):
@@ -81,8 +81,12 @@ def _of_id(said: Any, path: tuple) -> Iterator[Fault]:
         yield path, what, allowed, f"id: F{path[1] + 1}"
 
 
+def metrics_faults(metrics: Any) -> list[Fault]:
+    """Faults of `metrics:`, name -> {better, unit, kind}."""
+    return list(_of_metrics(metrics))
+
+
 def _of_metrics(metrics: Any) -> Iterator[Fault]:
-    """`metrics:`, name -> {better, unit, kind}."""
     example = "test/rmse: {better: lower}"
     if metrics is not None and not isinstance(metrics, Mapping):
         yield ("metrics",), f"metrics is {metrics!r}", "a mapping of names", example

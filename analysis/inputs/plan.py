@@ -17,6 +17,7 @@ from analysis.errors import TableError, nearest
 from analysis.inputs.claim_checks import KINDS, arm_names, check_claims, condition_names
 from analysis.inputs.metric import DIRECTIONS, Metric, Metrics, parse_metric
 from analysis.inputs.plain_yaml import MOST_CHARACTERS, Loader, Unusable
+from analysis.inputs.published import Published, check_published, read_published
 
 LEAST_ALPHA = 1e-9  # below it the power of a test cannot be computed in double precision
 
@@ -47,7 +48,7 @@ class Plan:
     or configuration, None without a plan; `looks` are the planned looks in units, the last one the
     whole plan; `trials` is each arm's, per replicate, None without a search; by the first of
     `search_metrics` its winners were chosen; `space` are the searched settings, each with the
-    values of others (`when`) without which it is not drawn.
+    values of others (`when`) without which it is not drawn; `published` is what papers printed.
     """
 
     name: str | None = None
@@ -60,6 +61,7 @@ class Plan:
     metrics: tuple[str, ...] = ()
     meanings: Metrics = field(default_factory=Metrics)
     claims: tuple[Claim, ...] = ()
+    published: tuple[Published, ...] = ()
     margin: float | None = None
     alpha: float = 0.05
     chance: float | None = None
@@ -122,6 +124,7 @@ def read_plan(
         metrics=tuple(confirm.get("metrics") or ()),
         meanings=meanings,
         claims=claims,
+        published=read_published(mapping.get("published"), claims),
         pilot_sd=mapping.get("pilot_sd"),
         hash=mapping.get("hash"),
         looks_planned=looks if isinstance(looks, int) and looks > 0 else 1,
@@ -147,7 +150,10 @@ def _refuse_faults(mapping: Mapping, better: str | Mapping[str, str] | None, whe
     """Raise TableError with all faults of the claims, if there are any."""
     lines = [
         f"{'.'.join(map(str, path))}: {what} (allowed: {allowed}; try: {try_})"
-        for path, what, allowed, try_ in check_claims(mapping, better=better)
+        for path, what, allowed, try_ in [
+            *check_claims(mapping, better=better),
+            *check_published(mapping),
+        ]
     ]
     if lines:
         raise TableError(

@@ -16,7 +16,7 @@ from analysis.inputs.results_table import Results
 from analysis.inputs.runs_table import environments, units_ended
 from analysis.report_json import clean
 from analysis.sections import cost, curves, ledger, ranks, search
-from analysis.sections.design import design, versions
+from analysis.sections.design import design, published, versions
 from analysis.sections.scores import (
     arm_scores,
     compared_metrics,
@@ -91,6 +91,7 @@ def assemble_report(
         "arms": shown,
         "comparisons": compared,
         "claims": _claims(plan, compared),
+        "published": published(plan, compared),
         "omnibus": ranks.omnibus(scores, arms, conditions, metrics, plan.meanings, plan.alpha),
         "next_study": words.next_study(compared),
         "training_helps": training_helps(scores, arms, conditions, plan.meanings),

@@ -1,11 +1,13 @@
-"""The design section: what was declared, and with which libraries the report was computed."""
+"""The design section: what was declared or published, and with which libraries it was computed."""
 
 from __future__ import annotations
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import analysis
+from analysis.inputs import Plan
 from analysis.statistics import CONFIDENCE, RNG_SEED, power
 
 LIBRARIES = ("numpy", "scipy", "statsmodels", "pandas", "scikit-learn", "matplotlib")
@@ -60,6 +62,39 @@ def design(plan, rules, compared, arms, conditions, metrics, looks) -> dict:
         "conditions": list(conditions),
         "metrics": list(metrics),
     }
+
+
+def published(plan: Plan, compared: list[dict]) -> list[dict[str, Any]]:
+    """One row per claim for which the plan has `published:`; it enters no test.
+
+    `within_interval` says whether the published difference lies in the 95 % interval of ours; None
+    where there is no figure, or no interval.
+    """
+    records = {c["claim"]: c for c in compared if c["claim"] is not None}
+    rows = []
+    for said in plan.published:
+        found = records[said.claim]
+        low, high = found["ci_low"], found["ci_high"]
+        known = said.difference is not None and low is not None
+        rows.append(
+            {
+                "claim": said.claim,
+                "a": found["a"],
+                "b": found["b"],
+                "metric": found["metric"],
+                "condition": found["condition"],
+                "unit": found["unit"],
+                "figures": [vars(figure) for figure in said.figures],
+                "published_difference": said.difference,
+                "approximate": said.approximate,
+                "mean_difference": found["mean_difference"],
+                "ci_low": low,
+                "ci_high": high,
+                "within_interval": low <= said.difference <= high if known else None,
+                "source": said.source,
+            }
+        )
+    return rows
 
 
 def versions() -> dict[str, str]:

@@ -1,9 +1,18 @@
-"""Tables of comparisons: differences, effect sizes and secondary tests."""
+"""Tables of comparisons: differences, published figures, effect sizes and secondary tests."""
 
 from __future__ import annotations
 
-from analysis.tables.table import Table, interval, share, table
-from analysis.wording import after_difference, difference, number, numbers, p_number
+from analysis.tables.table import NONE, Table, interval, share, table
+from analysis.wording import (
+    after_difference,
+    after_score,
+    difference,
+    number,
+    numbers,
+    p_number,
+)
+
+ABOUT = "≈"  # before a published figure that was read off a plot
 
 
 def comparisons(name: str, title: str, records: list[dict]) -> Table:
@@ -58,6 +67,60 @@ def comparisons(name: str, title: str, records: list[dict]) -> Table:
         ("#p", lambda c: p_number(c["p_value"])),
         ("#Holm p", lambda c: p_number(c["p_holm"])),
     )
+
+
+def published(rows: list[dict]) -> Table:
+    return table(
+        "published",
+        "answers",
+        "Published and found",
+        f"Published: what a paper printed, at its own scale; {ABOUT} was read off a plot. Within:"
+        " whether the published difference lies in the 95 % interval of the one found. Both are the"
+        " first-named arm minus the second. None of the published figures enters a test.",
+        rows,
+        ("Claim", lambda r: r["claim"]),
+        ("Contrast", lambda r: f"{r['b']} − {r['a']}"),
+        ("Metric", lambda r: numbers.base_metric(r["metric"])),
+        ("Condition", lambda r: r["condition"]),
+        ("Published", figures),
+        ("#Difference", published_difference),
+        (
+            "#Found",
+            lambda r: difference(r["mean_difference"], r["unit"]) + after_difference(r["unit"]),
+        ),
+        (
+            "#95 % interval",
+            lambda r: interval(r["ci_low"], r["ci_high"], lambda v: difference(v, r["unit"])),
+        ),
+        ("Within", lambda r: {True: "yes", False: "no", None: NONE}[r["within_interval"]]),
+        ("Source", lambda r: r["source"] or NONE),
+    )
+
+
+def figures(row: dict) -> str:
+    """`b 76.76 %, a ≈ 74.4 %`, in the order of the contrast; a dash where there are none."""
+    shown = []
+    for figure in row["figures"]:
+        name = figure["arm"] + (f", {figure['condition']}," if figure["condition"] else "")
+        about = f"{ABOUT} " if figure["approximate"] else ""
+        shown.append(f"{name} {about}{_score(figure['value'], row['unit'])}")
+    return "; ".join(shown) or NONE
+
+
+def published_difference(row: dict) -> str:
+    """The difference of the published figures with its unit."""
+    if row["published_difference"] is None:
+        return NONE
+    about = f"{ABOUT} " if row["approximate"] else ""
+    unit = row["unit"]
+    return about + difference(row["published_difference"], unit) + after_difference(unit)
+
+
+def _score(value: float, unit: str | None) -> str:
+    """A score as it was printed: 76.76 keeps its second digit."""
+    if numbers.is_percent(unit):
+        return f"{round(100 * value, 6):g} %"
+    return numbers.number(value) + after_score(unit)
 
 
 def effects(records: list[dict]) -> Table:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.tables.comparisons import comparisons, effects, other_tests
+from analysis.tables.comparisons import comparisons, effects, other_tests, published
 from analysis.tables.cost import time_to, trade_off
 from analysis.tables.curves import epochs_apart
 from analysis.tables.ledger import ledger, runs
@@ -24,6 +24,7 @@ def tables(report: dict[str, Any]) -> list[Table]:
     seeds_at = {t.raw[0]["metric"]: f"#table-{t.name}" for t in reversed(every_seed)}
     found = [
         comparisons("comparisons", "Declared comparisons", declared),
+        published(report["published"]),
         comparisons("exploratory", "All other pairs of arms (exploratory)", others),
         effects(report["comparisons"]),
         other_tests(report["comparisons"]),

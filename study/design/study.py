@@ -254,6 +254,7 @@ class Study(_Model):
     confirm: Confirm
     scope: Literal["method", "configuration"] | None = None  # of the claims; None: see `about`
     claims: list[dict[str, Any]] = []
+    published: dict[str | int | float, Any] | None = None  # what papers printed, by claim
     margin: Annotated[float, Field(gt=0)] | None = None
     alpha: Annotated[float, Field(ge=LEAST_ALPHA, lt=0.5)] = 0.05
     pilot_sd: Annotated[float, Field(gt=0)] | None = None

@@ -21,7 +21,7 @@ from study.records import Ledger, confirmation_key, digest
 from study.storage import Folder
 
 # What of a design may differ between studies that are the same.
-_NAMES = ("name", "question", "resources", "beside")
+_NAMES = ("name", "question", "resources", "beside", "published")
 
 
 def note_look(folder: Folder, *, by: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from analysis.inputs.claim_checks import check_claims
 from analysis.inputs.metric import Metric, parse_metric
 from analysis.inputs.plan import read_plan
+from analysis.inputs.published import check_published
 from study.design import MOST_RUNS, ON_TEST, Arm, Study, arms_of
 from study.errors import Fault, Path, listing, nearest
 from study.spec.find_workload import fault_of
@@ -34,7 +35,8 @@ def study_faults(study: Study, *, data: bool) -> list[Fault]:
     faults += _look_faults(study)
     faults += _seed_faults(study)
     faults += _gpu_faults(study)
-    faults += [Fault(*fault) for fault in check_claims(study.declared())]
+    declared = study.declared()
+    faults += [Fault(*f) for f in (*check_claims(declared), *check_published(declared))]
     if not faults:
         faults += _config_faults(study)
     if not faults:

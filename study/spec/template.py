@@ -169,6 +169,17 @@ def schema() -> dict[str, Any]:
         "additionalProperties": {"type": "object"},
     }
     properties["claims"]["items"] = {"anyOf": [_claim(keys) for keys in KEYS.values()]}
+    figure = {"type": ["number", "string"]}
+    by_arm = {"anyOf": [figure, {"type": "object", "additionalProperties": figure}]}
+    properties["published"] = {
+        "type": ["object", "null"],
+        "description": "What papers printed, by claim: a figure for each arm, and a source.",
+        "additionalProperties": {
+            "type": ["object", "null"],
+            "properties": {"source": {"type": "string"}},
+            "additionalProperties": by_arm,
+        },
+    }
     # Both may be written shorter than they are kept.
     search = found["$defs"]["Search"]
     one_or_more = [{"type": "string"}, {"items": {"type": "string"}, "type": "array"}]

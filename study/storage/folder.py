@@ -20,7 +20,7 @@ from study.errors import StudyError, dotted, listing, nearest
 from study.records import Environment, Ledger, digest, nearest_differences, write_whole
 
 # What may change when a study is resumed: it neither alters a verdict's meaning nor any past run.
-_FREE = ("resources", "beside")
+_FREE = ("resources", "beside", "published")
 # What is written again from the rest, and what is not; `search.db` is put aside and rebuilt.
 _DERIVED = ("runs.csv", "results.csv", "pareto.csv", "report/report.json", "report/report.html")
 _ORIGINAL = ("study.yaml", "winners.json", "sessions.jsonl", "sessions.sha256")

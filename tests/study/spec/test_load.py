@@ -449,6 +449,18 @@ class TestProfilesAndOverrides:
         told = message(write(text), profile="big")
         assert f":{line_of(text, 'epochs: 0')}: trial.epochs is 0" in told
 
+    def test_figures_of_a_claim_that_a_profile_leaves_out(self, write):
+        claim = "{id: B, better: debiased_pos, than: contrastive, metric: test/linear_top1}"
+        text = self.TEXT + f"    claims: [{claim}]\n"
+        text += "published:\n  A: {contrastive: ~0.744, debiased_pos: 0.7676}\n"
+        assert load_study(write(text)).published["A"]["contrastive"] == "~0.744"
+        told = message(write(text), profile="big")
+        at = line_of(text, "A: {contrastive")
+        assert f":{at}: published: no claim is called A" in told
+        assert told.count("allowed:") == 1
+        left = text.replace("confirm: {seeds: 5}", "published: {A: null}")
+        assert load_study(write(left), profile="big").claims[0]["id"] == "B"
+
     def test_an_override_prevails(self, write):
         study = load_study(
             write(self.TEXT), profile="big", overrides=["trial.epochs=3", "confirm.seeds=[4, 5]"]

@@ -60,6 +60,8 @@ def test_the_hash_is_of_the_design_and_not_of_the_machine(tmp_path):
     }
     assert len(hashes) == 1
     assert opened(tmp_path / "x", study(margin=0.1)).hash() not in hashes
+    printed = {"F1": {"a": 0.7, "b": "~0.8", "source": "Table 1"}}
+    assert opened(tmp_path / "y", study(published=printed)).hash() in hashes
 
 
 @pytest.mark.parametrize(
@@ -68,6 +70,7 @@ def test_the_hash_is_of_the_design_and_not_of_the_machine(tmp_path):
         {"confirm": {"seeds": 4}},
         {"confirm": {"seeds": [1, 2, 9]}},
         {"resources": {"cpus": 2}},
+        {"published": {"F1": {"a": 0.7, "b": "~0.8"}}},
         {"search": study().search.model_dump(exclude_none=True) | {"trials_per_arm": 5}},
     ],
 )
