@@ -143,6 +143,9 @@ def _of_claim(
         yield (*path, "to"), what, "two different conditions", try_
     if kind == "equivalent" and plan.get("margin") is None:
         yield path, "equivalence needs a margin", "margin: a number > 0", "margin: 0.005"
+    elif kind == "equivalent" and known and known.is_cost(str(claim.get("metric"))):
+        what = f"equivalence needs a margin, which is one of scores: {claim['metric']} is a cost"
+        yield path, what, "a metric that is no cost", "better: ARM, than: ARM"
     if "metric" in claim:
         yield from _of_claimed_metric(plan, claim["metric"], (*path, "metric"), known)
 
@@ -157,7 +160,12 @@ def _of_claimed_metric(
         shown = repr(text) if len(str(text)) <= 60 else repr(str(text)[:57] + "...")
         yield path, f"{shown} is not a metric", allowed, "auc(val/knn_top1, epochs 1-4)"
         return
-    if metric.window is None and metrics and metric.text not in metrics:
+    cost = known is not None and known.is_cost(metric.base)
+    if cost and metric.window:
+        what = f"{metric.base} is a cost, and has no window: what a run spent in all is compared"
+        yield path, what, metric.base, f"metric: {metric.base}"
+        return
+    if metric.window is None and metrics and metric.text not in metrics and not cost:
         what = f"{metric.text} is not among confirm.metrics"
         yield path, what, allowed, nearest(metric.text, metrics) or metrics[0]
         return

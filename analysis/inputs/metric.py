@@ -95,7 +95,7 @@ class Metrics:
     plan's, else `fraction` where the name implies an accuracy.
 
     Args:
-        declared: `metrics:` of a plan: name -> {better: higher | lower, unit: text}.
+        declared: `metrics:` of a plan: name -> {better: higher | lower, unit: text, kind: cost}.
         better: `higher` or `lower` for all metrics, or name -> direction; the name `""` stands
             for all.
 
@@ -133,6 +133,10 @@ class Metrics:
         if word is None:
             return Meaning(None, unit)
         return Meaning("higher" if word in HIGHER_WORDS else "lower", unit, "name")
+
+    def is_cost(self, metric: str) -> bool:
+        """Whether the plan declares a metric as a cost, which a method is not for."""
+        return self._declared.get(metric, {}).get("kind") == "cost"
 
     def direction(self, metric: str) -> Direction | None:
         return self.of(metric).better

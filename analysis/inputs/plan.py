@@ -79,6 +79,12 @@ class Plan:
     declared: bool = False
     overridden: tuple[str, ...] = ()
 
+    @property
+    def claimed_costs(self) -> tuple[str, ...]:
+        """Costs that claims are about: of each run the last figure counts."""
+        claimed = dict.fromkeys(claim.metric.base for claim in self.claims)
+        return tuple(metric for metric in claimed if self.meanings.is_cost(metric))
+
 
 def read_plan(
     source: str | Path | Mapping | None,

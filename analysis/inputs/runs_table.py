@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from analysis.errors import TableError
+from analysis.inputs.claim_checks import DEFAULT_CONDITION
 from analysis.inputs.replicates import Replicates, numbered
 from analysis.inputs.results_table import Results, read_table
 
@@ -157,6 +160,30 @@ def units_ended(results: Results, runs: pd.DataFrame | None, replicates: int | N
         open_ = runs[(runs["phase"] == "confirm") & runs["status"].isin(["planned", "running"])]
         waiting = set(open_["replicate" if several else "seed"].dropna().tolist())
     return len({results.replicates.get(s, s) if several else s for s in seeds} - waiting)
+
+
+def with_costs(results: Results, runs: pd.DataFrame | None, costs: Sequence[str]) -> Results:
+    """Results with final figures of these costs: what each run had spent at its own last epoch.
+
+    Args:
+        costs: those that the table has as curves; `seconds` stand in the table of runs, since a
+            study's results have only what a seed determines.
+    """
+    found = [results.frame]
+    for cost in costs:
+        curve = results.curves[results.curves["metric"] == cost]
+        if (results.final["metric"] == cost).any():
+            continue
+        if len(curve):
+            last = curve.groupby(["arm", "condition", "seed"])["epoch"].transform("max")
+            found.append(curve[curve["epoch"] == last].assign(epoch=float("nan")))
+        elif cost == "seconds" and runs is not None:
+            own = runs[(runs["phase"] == "confirm") & (runs["status"] == "finished")]
+            own = own.assign(condition=own["condition"].replace("", DEFAULT_CONDITION))
+            own = own[["arm", "condition", "seed"]].assign(metric=cost, value=own["seconds"])
+            own["seed"] = own["seed"].tolist()
+            found.append(own)
+    return replace(results, frame=pd.concat(found, ignore_index=True)) if found[1:] else results
 
 
 def searched_seeds(runs: pd.DataFrame | None) -> set:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.inputs import Plan, parse_metric, selected_on
 from analysis.inputs.results_table import Results
-from analysis.inputs.runs_table import environments, units_ended
+from analysis.inputs.runs_table import environments, units_ended, with_costs
 from analysis.report_json import clean
 from analysis.sections import cost, curves, ledger, ranks, search
 from analysis.sections.design import design, published, versions
@@ -43,6 +43,7 @@ def assemble_report(
 ) -> dict[str, Any]:
     """The report as one mapping, in the shape of docs/statistics.md; nan-free."""
     results, notes = with_finals(results)
+    results = with_costs(results, runs, plan.claimed_costs)
     arms = ordered(results.arms, plan.arms)
     conditions = ordered(results.conditions, plan.conditions)
     reported = reported_metrics(results, plan)

@@ -120,7 +120,7 @@ def _score(value: float, unit: str | None) -> str:
     """A score as it was printed: 76.76 keeps its second digit."""
     if numbers.is_percent(unit):
         return f"{round(100 * value, 6):g} %"
-    return numbers.number(value) + after_score(unit)
+    return f"{value:,.10g}" + after_score(unit)
 
 
 def effects(records: list[dict]) -> Table:

@@ -12,6 +12,7 @@ from itertools import combinations
 from analysis.inputs import FRACTION, Metric, Metrics, Plan
 from analysis.statistics import (
     RNG_SEED,
+    Paired,
     holm,
     pair,
     paired_interval,
@@ -34,8 +35,9 @@ class Rules:
     """What is the same for every comparison of a report.
 
     `alpha` is the family-wise level (over all looks, where `looks` lists them in units); `margin`
-    applies to declared claims and to accuracies (or to the only metric there is); `metrics` has the
-    direction of every metric that is compared; `scope` is what claims are about.
+    applies to declared claims and to accuracies (or to the only metric there is), and as `chance`
+    to no cost; `metrics` has the direction of every metric that is compared; `scope` is
+    what claims are about.
     """
 
     alpha: float
@@ -100,7 +102,7 @@ def compare(
     rescored, at_chance = facts, verdicts
     if rules.chance is not None and any(broke(p) for p in pairs):
         again = [
-            scores.pairs(c, chance=rules.chance) if broke(p) else p
+            scores.pairs(c, chance=rules.chance) if broke(p) and not _is_cost(c, rules) else p
             for c, p in zip(contrasts, pairs, strict=True)
         ]
         rescored = _family(contrasts, again, margins, rules, looks)
@@ -110,7 +112,10 @@ def compare(
     by_holm = holm([f.p_value for f in facts], rules.alpha)
     records = []
     for i, contrast in enumerate(contrasts):
-        verdict, sensitivity = _sensitivity(verdicts[i], at_chance[i], rescored[i], pairs[i], rules)
+        chance = None if _is_cost(contrast, rules) else rules.chance
+        verdict, sensitivity = _sensitivity(
+            verdicts[i], at_chance[i], rescored[i], pairs[i], chance
+        )
         if rules.scope == "method" and scores.unit != "replicate" and verdict.verdict != "invalid":
             verdict = Verdict("undecided", "one_search")
         elif rules.unplanned_looks and verdict.verdict != "invalid":
@@ -162,7 +167,7 @@ def _family(contrasts, pairs: list[Pairs], margins, rules: Rules, looks) -> list
             units=p.units,
             sign=rules.metrics.sign(c.metric.base),
             margin=margin,
-            invalid=p.flaw or own.degenerate,
+            invalid=p.flaw or _flaw(c, own, rules),
         )
         for c, p, own, margin in zip(contrasts, pairs, paired, margins, strict=True)
     ]
@@ -198,16 +203,28 @@ def _judge(contrast: Contrast, facts: Facts, margin, rules: Rules, family_size: 
     return judge(evidence)
 
 
-def _sensitivity(verdict: Verdict, at_chance: Verdict, rescored: Facts, pairs: Pairs, rules: Rules):
+def _is_cost(contrast: Contrast, rules: Rules) -> bool:
+    return rules.metrics.is_cost(contrast.metric.base)
+
+
+def _flaw(contrast: Contrast, paired: Paired, rules: Rules) -> str | None:
+    """Why no test applies; a cost such as views may well differ by the same in every unit."""
+    flaw = paired.degenerate
+    return None if flaw == "zero_variance" and _is_cost(contrast, rules) else flaw
+
+
+def _sensitivity(
+    verdict: Verdict, at_chance: Verdict, rescored: Facts, pairs: Pairs, chance: float | None
+):
     """The verdict, undecided where it depends on how broken runs are scored, and the comparison."""
     if not broke(pairs):
         return verdict, None
-    known = rules.chance is not None
+    known = chance is not None
     agree = known and at_chance.verdict == verdict.verdict
     sensitivity = {
         "pairwise_complete": verdict.verdict,
         "scored_at_chance": at_chance.verdict if known else None,
-        "chance": rules.chance,
+        "chance": chance,
         "agree": agree,
         "mean_difference": float(rescored.paired.d.mean()) if known and rescored.paired.n else None,
         "reason": None if known else "no chance level was given (--chance)",
@@ -219,8 +236,10 @@ def _sensitivity(verdict: Verdict, at_chance: Verdict, rescored: Facts, pairs: P
 
 
 def _margin(contrast, family, rules, declared) -> float | None:
-    if rules.margin is None or declared:
+    if rules.margin is None or (declared and not _is_cost(contrast, rules)):
         return rules.margin
+    if _is_cost(contrast, rules):
+        return None
     alone = len({c.metric.base for c in family}) == 1
     fraction = rules.metrics.unit(contrast.metric.base) == FRACTION
     return rules.margin if alone or fraction else None

@@ -9,7 +9,13 @@ import pandas as pd
 
 from analysis.inputs import Plan, read_plan
 from analysis.inputs.results_table import read_results
-from analysis.inputs.runs_table import failures, read_runs, replicates_of, searched_seeds
+from analysis.inputs.runs_table import (
+    failures,
+    read_runs,
+    replicates_of,
+    searched_seeds,
+    with_costs,
+)
 from analysis.verdicts.comparisons import Rules, answers, compare, contrasts_of_claims
 from analysis.verdicts.pairing import Scores
 
@@ -52,6 +58,7 @@ def decide_at_look(
         looks=declared.looks,
     )
     ids = [claim.id for claim in declared.claims]
+    results = with_costs(results, listed, declared.claimed_costs)
     scores = Scores(results, declared.seeds)
     records = compare(scores, contrasts_of_claims(declared), rules, declared=True, ids=ids)
     return {

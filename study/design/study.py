@@ -376,6 +376,12 @@ class Study(_Model):
         }
 
     @property
+    def claimed_costs(self) -> list[str]:
+        """Metrics of claims that are costs: a run has to report them."""
+        claimed = dict.fromkeys(str(claim["metric"]) for claim in self.claims)
+        return [m for m in claimed if m in self.metrics and self.metrics[m].kind == "cost"]
+
+    @property
     def shown_metric(self) -> str:
         """The metric that progress and `runs.csv` show: the search's, else a validation metric."""
         if self.search:

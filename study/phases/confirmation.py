@@ -49,7 +49,7 @@ def _job(
         training_seed=twin_seed(study, arm, seed),
         number=None,
         **work(study.trains, settings),
-        **study.task(required=study.confirm.metrics),
+        **study.task(required=[*study.confirm.metrics, *study.claimed_costs]),
         drawn=dict(chosen),
         folder=str(folder),
         replicate=study.number,

@@ -103,6 +103,11 @@ def _split_lines(study: Study) -> Iterator[str]:
         selected = selected_on(parse_metric(claim["metric"]), searched)
         if selected:
             yield f"note: {claim['id']}: {selection_note(selected)}"
+        if claim["metric"] == "seconds":
+            yield (
+                f"note: {claim['id']}: seconds depend on the machine and on what else runs there; "
+                "flops and views do not"
+            )
     kept: dict[str, set[int]] = {}
     for metrics in epochs_on_test(study).values():
         for metric, epochs in metrics.items():

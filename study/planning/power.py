@@ -126,10 +126,12 @@ def power_lines(study: Study, pilot: Pilot) -> Iterator[str]:
     if effect is None:
         return
     stated = Spread(study.pilot_sd) if study.pilot_sd else None
-    spreads = {str(c["id"]): pilot.spreads.get(str(c["id"]), stated) for c in study.claims}
-    told: dict[str, list[str]] = {}
-    for claim, spread in spreads.items():
-        told.setdefault(_detectable(study, effect, spread), []).append(claim)
+    spreads, told = {}, {}
+    for name, metric in ((str(c["id"]), c["metric"]) for c in study.claims):
+        cost = metric in study.claimed_costs  # of which neither the pilot's sd is nor the margin
+        spreads[name] = pilot.spreads.get(name, None if cost else stated)
+        text = _detectable(study, effect, spreads[name], None if cost else study.margin)
+        told.setdefault(text, []).append(name)
     for text, claims in told.items():
         yield f"  {', '.join(claims)}: {text}"
     known = [spread for spread in spreads.values() if spread]
@@ -150,7 +152,7 @@ def _unit(study: Study) -> str:
     return "replicate" if len(study.replicates) > 1 else "seed"
 
 
-def _detectable(study: Study, effect: float, spread: Spread | None) -> str:
+def _detectable(study: Study, effect: float, spread: Spread | None, margin: float | None) -> str:
     """What a claim's units can show with 80 % power, and what the margin would take."""
     if spread is None:
         return (
@@ -166,11 +168,11 @@ def _detectable(study: Study, effect: float, spread: Spread | None) -> str:
         f"can show a difference of {effect * sd:.4f} with 80 % power (pilot sd {planned:.4f}"
         f"{limit})"
     )
-    if study.margin is None:
+    if margin is None:
         return text
-    wanted = seeds_for(study.margin / sd, len(study.claims), study.alpha)
+    wanted = seeds_for(margin / sd, len(study.claims), study.alpha)
     takes = f"{wanted} {_unit(study)}s" if wanted else f"more {_unit(study)}s than can be had"
-    return f"{text}; one of {study.margin:g}, the margin, would take {takes}"
+    return f"{text}; one of {margin:g}, the margin, would take {takes}"
 
 
 def _proposals(study: Study, spreads: list[Spread]) -> Iterator[str]:

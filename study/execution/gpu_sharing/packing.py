@@ -184,6 +184,8 @@ def _clock(study: Study) -> str:
     if any(timed(study, condition) for condition in study.conditions):
         return "trainings are budgeted in seconds"
     search = study.search
+    if "seconds" in study.claimed_costs:
+        return "claims are about seconds"
     if search and "seconds" in search.metrics:
         return "search.metric has seconds"
     if search and search.budget and search.budget.device_hours is not None:

@@ -63,6 +63,31 @@ def test_faults_of_all_claims_are_found_together():
     assert {"the claim has no than", "the claim has no metric"} <= set(texts)
 
 
+COSTS = {"seconds": {"better": "lower", "unit": "s", "kind": "cost"}}
+CHEAPER = {"id": "S", "better": "contrastive", "than": "debiased_pos", "metric": "seconds"}
+
+
+def test_a_cost_needs_no_place_among_the_final_figures():
+    assert faults(GOOD, CHEAPER, metrics=COSTS) == []
+    (found,) = faults(CHEAPER | {"metric": "second"}, metrics=COSTS)
+    assert "second is not among confirm.metrics" in found[1]
+
+
+@pytest.mark.parametrize(
+    ("claim", "what"),
+    [
+        (CHEAPER | {"metric": "auc(seconds, epochs 1-4)"}, "seconds is a cost, and has no window"),
+        (
+            {"id": "E", "equivalent": "contrastive", "to": "debiased_pos", "metric": "seconds"},
+            "a margin, which is one of scores: seconds is a cost",
+        ),
+    ],
+)
+def test_what_cannot_be_said_of_a_cost(claim, what):
+    (found,) = faults(GOOD, claim, metrics=COSTS, margin=0.01)
+    assert what in found[1]
+
+
 def test_equivalence_without_a_margin_is_refused():
     claim = {"id": "E", "equivalent": "debiased_pos", "to": "contrastive",
              "metric": "test/knn_top1"}  # fmt: skip

@@ -228,6 +228,7 @@ def test_nothing_is_packed_without_a_measurement_and_the_reason_is_said(tmp_path
 
 
 HOURS = SEARCHED | {"budget": {"device_hours": 1.0}}
+CHEAPER = {"id": "S", "better": "b", "than": "a", "metric": "seconds"}
 COSTS = SEARCHED | {"metric": ["val/knn_top1", "seconds"]}
 
 
@@ -241,6 +242,7 @@ COSTS = SEARCHED | {"metric": ["val/knn_top1", "seconds"]}
         ),
         ({"search": COSTS}, "search.metric has seconds"),
         ({"search": HOURS}, "search.budget has device_hours"),
+        ({"claims": [CHEAPER]}, "claims are about seconds"),
     ],
 )
 def test_trainings_whose_seconds_count_do_not_share_a_card(tmp_path, changes, why):

@@ -32,6 +32,18 @@ def study(**changes) -> Study:
     return resolved(data | changes)
 
 
+def test_the_margin_and_the_pilots_sd_are_of_scores():
+    cheaper = {"id": "S", "better": "a", "than": "b", "metric": "seconds"}
+    both = study(claims=[*study().claims, cheaper], pilot_sd=0.01)
+    lines = list(power_lines(both, Pilot({"S": Spread(30.0)})))
+    (score,) = [line for line in lines if line.startswith("  C: ")]
+    (cost,) = [line for line in lines if line.startswith("  S: ")]
+    assert "pilot sd 0.0100" in score
+    assert "one of 0.01, the margin" in score
+    assert "pilot sd 30.0000" in cost
+    assert "margin" not in cost
+
+
 def search(**changes) -> dict:
     return {"search": study().search.model_dump(by_alias=True, exclude_none=True) | changes}
 

@@ -14,7 +14,9 @@ from contrastive.training.flops import flops_per_view
 from contrastive.training.length import extent, views_per_step
 from study.design.study import Study
 from study.errors import SpecError, StudyError
+from study.phases.confirmation import confirmation_jobs
 from study.planning import gate
+from study.planning.dry_run import plan_lines
 from study.spec.load import load_study
 
 GOOD = """\
@@ -420,6 +422,16 @@ def test_python_objects_in_yaml_are_not_built(write, tmp_path, value: str):
 def test_numbers_like_1e_3_are_numbers(write):
     study = load_study(write(GOOD.replace("batch_size: 20", "batch_size: 20, learning_rate: 1e-3")))
     assert study.trial["learning_rate"] == 1e-3
+
+
+def test_a_claim_on_a_cost_makes_every_run_report_it_and_the_plan_says_what_seconds_are(write):
+    claim = "  - {id: S, better: contrastive, than: debiased_pos, metric: seconds, under: clean}\n"
+    study = load_study(write(GOOD + claim))
+    assert "seconds" not in study.confirm.metrics
+    jobs = confirmation_jobs(study, {arm: {} for arm in study.arms}, Path("."))
+    assert {job.required[-1] for job in jobs} == {"seconds"}
+    lines = list(plan_lines(study, slots=1))
+    assert any(line.startswith("note: S: seconds depend on the machine") for line in lines)
 
 
 class TestProfilesAndOverrides:
