@@ -80,6 +80,7 @@ def record_of(
         "differences": [float(x) for x in paired.d],
         "dropped": pairs.dropped,
         "mean_difference": float(paired.d.mean()) if paired.n else None,
+        "mean_changes": _mean_changes(contrast, paired),
         "sd_difference": sd,
         "sd_search": sd_search,
         "sd_seed": sd_seed,
@@ -110,6 +111,13 @@ def record_of(
         "reason": verdict.reason,
         "within_margin": verdict.within_margin,
     }  # fmt: skip
+
+
+def _mean_changes(contrast: Contrast, paired: Paired) -> list[float] | None:
+    """What going from one condition to the other does to the scores of arm a, and of arm b."""
+    if contrast.kind != "interaction" or not paired.n:
+        return None
+    return [float(paired.a.mean()), float(paired.b.mean())]
 
 
 def broke(pairs: Pairs) -> bool:

@@ -30,10 +30,11 @@ def finding(record: dict) -> str:
     size = difference(abs(record["mean_difference"]), unit, signed=False) + after_difference(unit)
     if record["kind"] == "interaction":
         gain = (record["mean_difference"] > 0) == (record["better"] == "higher")
-        word = "less" if gain else "more"
+        does, _ = _change(record)
+        word = "more" if gain == (does == "improves") else "less"
         before, after = record["condition"].split(" → ", 1)
         text = (
-            f"Going from {before} to {after}, {b} degrades by {size} {word} than {a}"
+            f"Going from {before} to {after}, {b} {does} by {size} {word} than {a}"
             f" on {record['metric']}"
         )
     else:
@@ -46,9 +47,16 @@ def finding(record: dict) -> str:
         elif record["within_margin"]:
             text += f", by less than the margin of {edge}"
         elif record["verdict"] == "not_better":
-            what = "less" if record["kind"] == "interaction" else "better"
+            what = _change(record)[1] if record["kind"] == "interaction" else "better"
             text += f": not {what} by the margin of {edge}"
     return f"{text} ({evidence})."
+
+
+def _change(record: dict) -> tuple[str, str]:
+    """What the other condition does to both arms, and of what the claimed one has more or less."""
+    sign = 1 if record["better"] == "higher" else -1
+    improve = all(sign * change > 0 for change in record["mean_changes"])
+    return ("improves", "more") if improve else ("degrades", "less")
 
 
 def why(record: dict) -> str:

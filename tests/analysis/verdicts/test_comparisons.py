@@ -296,3 +296,38 @@ def test_a_supported_claim_whose_simultaneous_interval_holds_zero_is_explained()
         assert (low < 0 < high) == told
         texts = " ".join(text for _, text in paragraphs(report, "answers"))
         assert ("one may hold 0 though its claim is supported" in texts) == told
+
+
+def gap(b4: float, *, n: int = 8) -> dict:
+    """a and b at M = 2 and M = 4: all improve on the way, and b alone by another amount."""
+    frame = pd.concat(
+        [
+            table_of({"a": noisy(0.70, n, seed=1), "b": noisy(0.71, n, seed=2)}, condition="M2"),
+            table_of({"a": noisy(0.74, n, seed=3), "b": noisy(b4, n, seed=4)}, condition="M4"),
+        ]
+    )
+    claim = {"id": "G", "less_hurt": "b", "than": "a", "metric": METRIC, "from": "M2", "to": "M4"}
+    levels = {"M2": {"num_positives": 2}, "M4": {"num_positives": 4}}
+    report = analyse(frame, plan=plan([claim], conditions=levels, margin=0.01))
+    return {"d": report["comparisons"][0]["differences"], "frame": frame} | report["claims"][0]
+
+
+def test_a_gap_that_grows_from_one_condition_to_the_other_is_an_interaction():
+    found = gap(b4=0.79)
+    cells = found["frame"].pivot(index="seed", columns=["condition", "arm"], values="value")
+    growth = (cells["M4", "b"] - cells["M4", "a"]) - (cells["M2", "b"] - cells["M2", "a"])
+    assert found["d"] == pytest.approx(list(growth))
+    assert found["verdict"] == "supported"
+    assert "Going from M2 to M4, b improves by 4." in found["sentence"]
+    assert "points more than a" in found["sentence"]
+
+
+def test_a_gap_that_does_not_grow_is_refuted_in_words_that_fit():
+    same = gap(b4=0.75)
+    assert same["verdict"] == "refuted"
+    assert "not more by the margin of 1.0 points" in same["sentence"]
+    assert "points less than a" in gap(b4=0.73)["sentence"]
+    # b degrades where it had 0.71, so that the two do not improve both.
+    worse = gap(b4=0.65)["sentence"]
+    assert "b degrades by" in worse
+    assert "points more than a" in worse
