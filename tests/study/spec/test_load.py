@@ -601,8 +601,11 @@ PAPER = [
 
 
 @pytest.mark.parametrize(("name", "profile"), PAPER)
-def test_at_the_papers_scale_evaluation_costs_a_tenth_of_training_at_most(name, profile):
-    """In FLOPs, by PyTorch's counter, on CIFAR-10's 45,000 + 5,000 + 10,000 images."""
+def test_at_the_papers_scale_evaluation_costs_little_beside_training(name, profile):
+    """A tenth at most; a quarter where claims ask about each of the first epochs.
+
+    In FLOPs, by PyTorch's counter, on CIFAR-10's 45,000 + 5,000 + 10,000 images.
+    """
     study = load_study(SPACES / name, profile=profile, data=False)
     for arm in study.arms:
         config = TrainConfig(**study.fixed(arm, next(iter(study.conditions))))
@@ -614,7 +617,7 @@ def test_at_the_papers_scale_evaluation_costs_a_tenth_of_training_at_most(name, 
         # and two views of the test split.
         evaluations = len({0, *range(0, length.epochs, config.eval_every), length.epochs})
         views = evaluations * 50_000 + 10_000 + 55_000 + 20_000
-        assert views * cost.forward / trained <= 0.1
+        assert views * cost.forward / trained <= (0.25 if config.eval_every == 1 else 0.1)
 
 
 def test_the_equivalence_study_compares_what_is_fast_with_what_is_plain_and_nothing_else():
