@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from fractions import Fraction
+from typing import Any, TypeGuard
 
 import optuna
 from optuna.distributions import (
@@ -77,10 +79,33 @@ class ArmSearch:
         for point in first[: self._search.trials_per_arm]:
             self._optuna.enqueue_trial(point, user_attrs={DECLARED: True}, skip_if_exists=True)
 
-    @property
-    def decide_at(self) -> tuple[int, ...]:
-        """Epochs after which a trial may be stopped."""
-        return tuple(self._search.pruned.rungs(self.epochs)) if self._search.pruned else ()
+    def rungs(self, planned: int | None) -> dict[int, int]:
+        """Epochs after which a trial of `planned` epochs may be stopped, each with its rung.
+
+        Of trials that share a budget of views those with more views of an image have fewer epochs.
+        They meet where they have spent the same share of it, at rungs counted in the epochs of the
+        arm's longest trial.
+        """
+        rule = self._search.pruned
+        if rule is None:
+            return {}
+        rungs = rule.rungs(self.epochs)
+        if not self._shares(planned):
+            return {rung: rung for rung in rungs}
+        every = self._study.trains.measured_every(self._study.trial)
+        shares = ((rung, Fraction(rung * planned, self.epochs * every)) for rung in rungs)
+        return {math.ceil(share) * every: rung for rung, share in shares}
+
+    def step(self, epoch: int, planned: int | None) -> int:
+        """An epoch of a trial, counted in epochs of the arm's longest trial."""
+        if not self._shares(planned):
+            return epoch
+        return self.rungs(planned).get(epoch, epoch * self.epochs // planned)
+
+    def _shares(self, planned: int | None) -> TypeGuard[int]:
+        """Whether a trial has fewer epochs than others, though not because it drew fewer."""
+        asha = self._search.pruned is not None and self._search.pruned.rule == "asha"
+        return asha and planned not in (None, self.epochs) and "epochs" not in self._space
 
     @property
     def planned(self) -> int:
@@ -144,7 +169,7 @@ class ArmSearch:
         for name, value in ending.job.drawn.items():
             inner = kinds[name].to_internal_repr(value)
             trial.storage.set_trial_param(trial._trial_id, name, inner, kinds[name])
-        self.report(trial, ending.records)
+        self.report(trial, ending.records, ending.job.planned)
         self.tell(trial, ending)
 
     def _offer(self, attempt: int) -> optuna.Trial | None:
@@ -207,7 +232,7 @@ class ArmSearch:
             else:  # killed between the draw and its rejection
                 self._reject(trial, reason)
 
-    def report(self, trial: optuna.Trial, records: Sequence[Record]) -> bool:
+    def report(self, trial: optuna.Trial, records: Sequence[Record], planned: int | None) -> bool:
         """Tell Optuna the epochs; True if the trial is to be stopped after the last of them."""
         if len(self._search.metrics) > 1:
             return False  # Optuna takes no intermediate values of several; nothing is stopped then
@@ -217,9 +242,10 @@ class ArmSearch:
             value = record.metrics.get(self._search.metric)
             if value is None or record.epoch == 0:
                 continue
-            if record.epoch not in known:
-                trial.report(value, record.epoch)
-            if record.epoch in self.decide_at and record.epoch == records[-1].epoch:
+            step = self.step(record.epoch, planned)
+            if step not in known:
+                trial.report(value, step)
+            if record.epoch in self.rungs(planned) and record.epoch == records[-1].epoch:
                 stop = trial.should_prune()
         return stop
 

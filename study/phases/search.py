@@ -120,8 +120,9 @@ class SearchSource:
         """Report the epochs to Optuna; True if the arm's rungs stop the trial."""
         if job.key in self._again:  # decided before the loss
             old = self._again[job.key]
-            return old.state == TrialState.PRUNED and records[-1].epoch >= old.last_step
-        return self._arms[job.arm].report(self._trials[job.key], records)
+            step = self._arms[job.arm].step(records[-1].epoch, job.planned)
+            return old.state == TrialState.PRUNED and step >= old.last_step
+        return self._arms[job.arm].report(self._trials[job.key], records, job.planned)
 
     def on_end(self, ending: Ending) -> None:
         """Keep the ending, then tell Optuna: a crash in between is mended at the next start.
@@ -211,7 +212,8 @@ class SearchSource:
         workload = self._study.trains
         training = work(workload, arm.arm.complete(self._study.tuned_under, drawn))
         # A trial that has trained to its own last epoch has not been stopped.
-        rungs = tuple(epoch for epoch in arm.decide_at if epoch < (training["planned"] or 0))
+        planned = training["planned"]
+        rungs = tuple(epoch for epoch in arm.rungs(planned) if epoch < (planned or 0))
         return Job(
             phase=phase,
             arm=arm.name,

@@ -189,6 +189,66 @@ def test_a_slow_starter_is_compared_with_its_own_arm_only(tmp_path):
     assert best_of_b < pooled
 
 
+def views_study(**search) -> Study:
+    """Trials of one budget of views, which M = 1 sees in 12 epochs, M = 2 in 8, M = 4 in 5."""
+    space = {
+        "temperature": {"low": 0.1, "high": 1.0, "log": True},
+        "num_positives": {"choices": [1, 2, 4]},
+    }
+    # 1,197 training images: 18 steps of 64 in an epoch.
+    trial = {"dataset": "digits", "batch_size": 64, "budget": {"views": 12 * 18 * 64 * 2}}
+    return resolved(
+        {
+            "name": "s",
+            "trial": trial,
+            "arms": {"a": {"loss": "contrastive"}},
+            "search": {
+                "trials_per_arm": 12,
+                "space": space,
+                "early_stopping": {"grace_epochs": 3, "reduction_factor": 2},
+                "sampler": "random",
+            }
+            | search,
+            "confirm": {"seeds": 2},
+        }
+    )
+
+
+def test_trials_of_one_budget_of_views_meet_where_they_have_spent_the_same_share(tmp_path):
+    """At equal epochs M = 4 would be judged after 60 % of its views and M = 1 after 25 %."""
+
+    def score(job: Job, epoch: int) -> float:
+        return min(0.9, epoch / job.planned_epochs) - 0.01 * abs(job.config["temperature"] - 0.4)
+
+    source = source_in(tmp_path, views_study())
+    play(source, score=score)
+    planned = {e.job.planned for e in endings(source)}
+    assert planned == {12, 8, 5}
+    ended = {e.job.number: e for e in endings(source)}
+    stopped_at = {(e.job.planned, e.epochs) for e in ended.values() if e.outcome == "stopped"}
+    assert stopped_at <= {(12, 3), (12, 6), (8, 2), (8, 4), (5, 2), (5, 3)}
+    assert {planned for planned, _ in stopped_at} == planned
+    for trial in source._arms["a"]._optuna.get_trials(deepcopy=False):
+        ending = ended[trial.number]
+        at_rungs = {s: v for s, v in trial.intermediate_values.items() if s in (3, 6)}
+        for rung, value in at_rungs.items():
+            first = next(
+                r.epoch for r in ending.records if 12 * r.epoch >= rung * ending.job.planned
+            )
+            assert value == score(ending.job, first)
+
+
+def test_a_killed_search_over_m_goes_on_as_if_nothing_had_happened(tmp_path):
+    whole = source_in(tmp_path / "whole", views_study())
+    play(whole)
+    broken = tmp_path / "broken"
+    with pytest.raises(Interrupted):
+        play(source_in(broken, views_study()), jobs=7)
+    resumed = source_in(broken, views_study())
+    play(resumed)
+    assert shape(resumed) == shape(whole)
+
+
 def test_the_winner_is_the_best_at_the_last_epoch_among_those_that_reached_it(tmp_path):
     def score(job: Job, epoch: int) -> float:
         if job.number == 1:
