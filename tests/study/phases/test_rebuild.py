@@ -51,10 +51,10 @@ def ledger(folder: Path) -> Ledger:
     return Ledger(folder, {"design": DESIGN})
 
 
-def search(folder: Path, s: Study, jobs: int = 1000) -> SearchSource:
+def search(folder: Path, s: Study, jobs: int = 1000, storage=None) -> SearchSource:
     """Search from wherever it stands, up to so many trials; the last one is left running."""
     folder.mkdir(exist_ok=True)
-    source = SearchSource(s, folder, ledger(folder), slots=1)
+    source = SearchSource(s, folder, ledger(folder), slots=1, storage=storage)
     while (job := source.next()) is not None:
         jobs -= 1
         if not jobs:
@@ -79,12 +79,13 @@ def rebuilt(folder: Path, s: Study) -> list[str]:
     return told
 
 
-def trials(folder: Path) -> dict[str, list[tuple]]:
+def trials(folder: Path, storage=None) -> dict[str, list[tuple]]:
     """All that the search's decisions rest on, draws that were rejected included."""
     found = {}
+    storage = storage or open_read_only(folder / "search.db")
     for name in ("s/a", "s/b"):
         try:
-            known = optuna.load_study(study_name=name, storage=open_read_only(folder / "search.db"))
+            known = optuna.load_study(study_name=name, storage=storage)
         except KeyError:  # nothing of it has ended
             continue
         found[name] = [
@@ -101,8 +102,8 @@ ENDS = [("tpe", 2), ("tpe", 1000), ("random", 11), ("qmc", 11), ("nsga2", 12), (
     ("sampler", "after"), [("tpe", 11), *(pytest.param(*e, marks=pytest.mark.slow) for e in ENDS)]
 )
 def test_a_lost_history_is_rebuilt_and_the_search_ends_as_undisturbed(tmp_path, sampler, after):
-    s = study(sampler=sampler)
-    whole = search(tmp_path / "whole", s)
+    s, undisturbed = study(sampler=sampler), optuna.storages.InMemoryStorage()
+    whole = search(tmp_path / "whole", s, storage=undisturbed)
     folder = tmp_path / "lost"
     search(folder, s, jobs=after)
     before = trials(folder)
@@ -115,7 +116,7 @@ def test_a_lost_history_is_rebuilt_and_the_search_ends_as_undisturbed(tmp_path, 
         assert known == before[name][: len(known)]  # draws that were rejected at the end may lack
     assert designs_of(folder) == {DESIGN}
     again = search(folder, s)
-    assert trials(folder) == trials(tmp_path / "whole")
+    assert trials(folder) == trials(tmp_path / "whole", undisturbed)
     assert again.winners() == whole.winners()
     assert rebuilt(folder, s) == []
 
@@ -127,10 +128,11 @@ def tried(folder: Path) -> dict[str, list[tuple]]:
 
 def test_rejected_draws_were_among_them(tmp_path):
     """Else the test above would show less than it says."""
-    search(tmp_path / "whole", study())
-    attributes = [t[-1] for known in trials(tmp_path / "whole").values() for t in known]
-    assert any(REJECTED in found for found in attributes)
-    states = {t[1] for known in trials(tmp_path / "whole").values() for t in known}
+    undisturbed = optuna.storages.InMemoryStorage()
+    search(tmp_path / "whole", study(), storage=undisturbed)
+    found = [t for known in trials(tmp_path, undisturbed).values() for t in known]
+    assert any(REJECTED in t[-1] for t in found)
+    states = {t[1] for t in found}
     assert states == {TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL}
 
 
@@ -144,16 +146,14 @@ def test_rejected_draws_were_among_them(tmp_path):
 ]))  # fmt: skip
 @pytest.mark.parametrize("after", first_quick([4, 1000]))
 def test_grids_first_points_costs_and_replicates_are_rebuilt_as_well(tmp_path, changes, after):
-    s = study(**changes)
-    for name, jobs in (("whole", 1000), ("lost", after)):
-        for part in s.replicates:
-            search(tmp_path / name, part, jobs)
-    shutil.copytree(tmp_path / "lost", tmp_path / "kept")
+    s, undisturbed = study(**changes), optuna.storages.InMemoryStorage()
+    whole = [search(tmp_path / "whole", part, storage=undisturbed) for part in s.replicates]
+    for part in s.replicates:
+        search(tmp_path / "lost", part, after)
     (tmp_path / "lost" / "search.db").write_bytes(b"garbage")
     assert "was damaged" in rebuilt(tmp_path / "lost", s)[0]
-    for part in s.replicates:
-        again = search(tmp_path / "lost", part)
-        assert again.winners() == search(tmp_path / "whole", part).winners()
+    for part, source in zip(s.replicates, whole, strict=True):
+        assert search(tmp_path / "lost", part).winners() == source.winners()
     drawn = [
         {
             e.job.key: (e.job.drawn, e.outcome, e.records)
