@@ -20,7 +20,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from in_process import execute_here
+from in_process import execute_here, without_ray, write_study
 
 from contrastive import workload
 from contrastive.training import loop
@@ -30,6 +30,7 @@ from study.execution.resources import Share
 from study.phases import optuna_storage
 from study.reporting import summary
 from study.run import main
+from study.tracking import mlflow_tracker
 from study.tracking.mlflow_tracker import Tracker
 
 # A whole study each.
@@ -99,6 +100,7 @@ def prepare(folder: Path, monkeypatch) -> list:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
     monkeypatch.setattr(session, "Tracker", Silent)
+    monkeypatch.setattr(mlflow_tracker, "PATIENCE_S", 60.0)  # a busy machine is not the point
     monkeypatch.setattr(execution, "start_ray", lambda address, study: None)
     monkeypatch.setattr(execution, "share", lambda asked: Share(1, 0.0, 1))
 
@@ -356,11 +358,11 @@ class Locked:
 
 class TestLocks:
     def test_a_study_waits_for_its_database(self, here, undisturbed):
-        lock = Locked(Path("studies/small/search.db"), 3)
+        lock = Locked(Path("studies/small/search.db"), 1)
         here.append(Watch(3, lock))
         started = time.monotonic()
         assert run() == 0
-        assert time.monotonic() - started > 3
+        assert time.monotonic() - started > 1
         lock.end()
         check(undisturbed)
 
@@ -391,33 +393,37 @@ class TestMlflow:
             port = free.getsockname()[1]
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
         monkeypatch.setattr(session, "Tracker", Tracker)
+        monkeypatch.setattr(mlflow_tracker, "PATIENCE_S", 2.0)
         assert run() == 0
         told = capsys.readouterr().err
         assert told.count("MLflow cannot be written") <= 1  # a busy machine takes longer to know
         assert "MLflow lacks 10 trainings" in told
         check(undisturbed)
 
-    def test_a_server_that_never_answers_costs_ten_seconds_and_the_next_start_sends_all(
-        self, here, undisturbed, monkeypatch, capsys
+    def test_a_server_that_never_answers_costs_the_patience_and_the_next_start_sends_all(
+        self, here, undisturbed, monkeypatch, capsys, empty_mlflow
     ):
         monkeypatch.setattr(session, "Tracker", Tracker)
-        with socket.socket() as server:  # takes connections and never answers
+        # Takes connections and never answers.
+        with socket.socket() as server, monkeypatch.context() as patch:
             server.bind(("127.0.0.1", 0))
             server.listen()
-            monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.getsockname()[1]}")
+            patch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.getsockname()[1]}")
+            patch.setattr(mlflow_tracker, "PATIENCE_S", 2.0)
             assert run() == 0
         assert "MLflow lacks 10 trainings" in capsys.readouterr().err
         assert results() == undisturbed[0]
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
+        shutil.copy(empty_mlflow, "mlflow.db")
         assert run("--resume") == 0
         assert runs().mlflow_run_id.notna().all()
         assert runs().mlflow_run_id.is_unique
 
     def test_a_locked_database_of_mlflow_delays_its_own_writer_only(
-        self, here, undisturbed, monkeypatch, capsys
+        self, here, undisturbed, monkeypatch, capsys, empty_mlflow
     ):
         monkeypatch.setattr(session, "Tracker", Tracker)
-        lock = Locked(Path("mlflow.db"), 3)
+        shutil.copy(empty_mlflow, "mlflow.db")
+        lock = Locked(Path("mlflow.db"), 1)
         here.append(Watch(SEARCHED + 1, lock))
         assert run() == 0
         lock.end()
@@ -427,33 +433,42 @@ class TestMlflow:
         assert rows.mlflow_run_id.is_unique
         assert rows.mlflow_run_id.notna().all()
 
-    def test_one_name_in_two_folders_at_once_is_two_studies(self, here, undisturbed, tmp_path):
+    def test_one_name_in_two_folders_at_once_is_two_studies(self, tmp_path, monkeypatch):
         """Two commands that share a working directory, hence mlflow.db and the experiment."""
+        write_study(tmp_path)
         script = (
-            "import sys; import pytest; from pathlib import Path\n"
-            "from tests.study import test_fault_injection as faults\n"
+            "import sys; import pytest; from in_process import without_ray\n"
+            "from study import run, session; from study.tracking import mlflow_tracker as mlflow\n"
             "with pytest.MonkeyPatch.context() as patch:\n"
-            "    faults.prepare(Path.cwd(), patch)\n"
-            "    patch.setattr(faults.session, 'Tracker', faults.Tracker)\n"
-            "    sys.exit(faults.run('--storage', sys.argv[1]))\n"
+            "    without_ray(patch)\n"
+            "    patch.setattr(session, 'Tracker', mlflow.Tracker)\n"
+            "    patch.setattr(session, 'close_study', lambda *_, **__: 0)\n"
+            "    patch.setattr(mlflow, 'PATIENCE_S', 60.0)\n"
+            "    sys.exit(run.main(sys.argv[1:]))\n"
         )
         path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-        environment = os.environ | {"PYTHONPATH": path}
+        environment = os.environ | {"PYTHONPATH": path, "MLFLOW_TRACKING_URI": ""}
+        options = ["own.yaml", "--set", "confirm.seeds=2", "--storage"]
         both = [
             subprocess.Popen(
-                [sys.executable, "-c", script, storage], cwd=tmp_path, env=environment,
+                [sys.executable, "-c", script, *options, storage], cwd=tmp_path, env=environment,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             )
             for storage in ("one", "two")
         ]  # fmt: skip
+        monkeypatch.chdir(tmp_path)
+        without_ray(monkeypatch)
+        monkeypatch.setattr(session, "close_study", lambda *_, **__: 0)
+        assert main([*options, "alone"]) == 0
         told = [process.communicate(timeout=80)[1] for process in both]
         assert told == ["", ""]
         assert [process.returncode for process in both] == [0, 0]
         ids = set()
-        for storage in ("one", "two"):
-            assert results(storage) == undisturbed[0]
-            ids |= set(runs(storage).mlflow_run_id)
-        assert len(ids) == 2 * (SEARCHED + CONFIRMED)
+        alone = Path("alone/own/results.csv").read_bytes()
+        for folder in (Path("one/own"), Path("two/own")):
+            assert (folder / "results.csv").read_bytes() == alone
+            ids |= set(pd.read_csv(folder / "runs.csv").mlflow_run_id)
+        assert len(ids) == 2 * (4 + 4)
 
 
 class TestClock:
@@ -464,8 +479,11 @@ class TestClock:
         real, began = time.time, time.time()
         monkeypatch.setattr(time, "time", lambda: 2 * began - real() - 3600)
 
-    def test_a_study_whose_clock_runs_backwards(self, here, undisturbed, monkeypatch):
+    def test_a_study_whose_clock_runs_backwards(
+        self, here, undisturbed, monkeypatch, empty_mlflow
+    ):
         monkeypatch.setattr(session, "Tracker", Tracker)
+        shutil.copy(empty_mlflow, "mlflow.db")
         here.append(Watch(3, lambda: self.going_back(monkeypatch)))
         assert run() == 0
         assert results() == undisturbed[0]
