@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 STUDIES = sorted(EXAMPLES.glob("*/*.yaml"))
 MOMENTUM = EXAMPLES / "pytorch_loop" / "momentum.yaml"
-KILLS = int(os.environ.get("KILLS", "2"))  # each starts Ray again, which takes 10 s
+KILLS = int(os.environ.get("KILLS", "1"))  # each starts Ray again, which takes 10 s
 
 
 @pytest.fixture(params=STUDIES, ids=lambda file: file.parent.name)

@@ -26,10 +26,12 @@ ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "search_spaces" / "smoke.yaml"
 
 
-def start(folder: Path, *options: str, **variables: str) -> subprocess.Popen:
+def start(
+    folder: Path, *options: str, file: Path | str = SMOKE, **variables: str
+) -> subprocess.Popen:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "MLFLOW_TRACKING_URI": ""} | variables
     return subprocess.Popen(
-        [sys.executable, "-m", "study.run", str(SMOKE), *options],
+        [sys.executable, "-m", "study.run", str(file), *options],
         cwd=folder, env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
@@ -289,83 +291,124 @@ def test_damaged_tables_are_named_and_never_a_traceback(smoke, capsys, tmp_path,
         assert shown.err
 
 
-@pytest.mark.slow
-def test_a_killed_study_resumes_to_the_very_same_results(smoke, home):
-    """SIGKILL to Ray's raylet and its workers in the search; Ctrl-C, twice, in the confirmation.
+class Gate:
+    """Lets so many trainings of each session pass; the next ones are under way, and wait.
 
-    The driver is killed in the next test and by tests/test_examples.py. The comparison with the
-    undisturbed study shows too that a study is reproducible.
+    So it is known what is going on when something is killed, and no training has to be long.
     """
-    whole, _ = smoke
-    folder = home / "studies" / "killed"
-    options = ["--name", "killed"]
-    process = start(home, *options)
-    wait_for(3, folder / "runs" / "search", process)
-    for pid in raylet_and_workers(process):  # workers alone would still end what they have
-        os.kill(pid, signal.SIGKILL)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "Ray on this machine has died" in err
-    options.append("--resume")
-    process = start(home, *options)
-    wait_for(4, folder / "runs" / "confirm", process)
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)  # an impatient second one
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Traceback" not in err
-    assert err.strip().endswith("--name killed --resume")
-    kept = {file: file.stat().st_mtime_ns for file in (folder / "runs").rglob("*.json")}
-    process = start(home, *options)
-    _, err = process.communicate(timeout=250)
-    assert process.returncode == 0, err
-    assert (folder / "results.csv").read_bytes() == (whole / "results.csv").read_bytes()
-    assert (folder / "winners.json").read_bytes() == (whole / "winners.json").read_bytes()
-    assert {file: file.stat().st_mtime_ns for file in kept} == kept
-    runs = pd.read_csv(folder / "runs.csv")
-    assert len(runs) == 8 + 12
-    assert not runs.mlflow_run_id.isna().any()
+
+    def __init__(self, folder: Path) -> None:
+        self.tickets, self.limit = folder / "tickets", folder / "limit"
+
+    def let_pass(self, count: int) -> None:
+        """In the session that is about to begin."""
+        shutil.rmtree(self.tickets, ignore_errors=True)
+        self.tickets.mkdir()
+        self.limit.write_text(str(count))
+
+    def code(self) -> str:
+        """A training function that goes through it."""
+        wait = """    mine = ticket(1)
+    while mine > int(pathlib.Path(LIMIT).read_text()):
+        time.sleep(0.02)
+    for epoch"""
+        return f"""
+import pathlib, time
+
+TICKETS, LIMIT = {str(self.tickets)!r}, {str(self.limit)!r}
+
+def ticket(number):
+    try:
+        (pathlib.Path(TICKETS) / str(number)).mkdir()
+    except FileExistsError:
+        return ticket(number + 1)
+    return number
+
+{TRAINING.replace("    for epoch", wait)}
+"""
 
 
 @pytest.mark.slow
-def test_a_study_in_a_store_outlives_its_machine(smoke, home, tmp_path, monkeypatch, capsys):
-    """Killed in the search, and its local folder lost with it.
+@pytest.mark.timeout(600)
+def test_a_study_survives_its_driver_its_machine_ray_and_an_impatient_user(
+    tmp_path, monkeypatch, capsys, empty_mlflow
+):
+    """Each in a session of its own, with trainings under way; the last session ends the study.
 
-    Of the confirmation two seeds do: the others would be six times the same.
+    SIGKILL to the driver in the search, and its local folder lost with it, but for the store;
+    SIGKILL to Ray's raylet and its workers; Ctrl-C, twice, in the confirmation. The results are
+    those of one training after the other, without Ray.
     """
-    whole, _ = smoke
-    store, cache = tmp_path / "bucket", tmp_path / "cache"
-    environment = {"CONTRASTIVE_CACHE": str(cache)}
-    options = ["--name", "away", "--storage", store.as_uri(), "--set", "confirm.seeds=2"]
-    process = start(home, *options, **environment)
-    wait_for(3, store / "away" / "runs" / "search", process)
+    gate, store, cache = Gate(tmp_path), tmp_path / "bucket", tmp_path / "cache"
+    file = write_study(tmp_path)
+    file.write_text(file.read_text().replace("per_arm: 2", "per_arm: 4\n  parallel_per_arm: 1"))
+    (tmp_path / "my_training.py").write_text(gate.code())
+    shutil.copy(empty_mlflow, tmp_path / "mlflow.db")
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as here:
+        without_ray(here)
+        gate.let_pass(1000)
+        assert main([str(file), "--storage", "whole"]) == 0
+    whole, away = tmp_path / "whole" / "own", store / "own"
+    options = ["--storage", store.as_uri()]
+
+    def session(let_pass: int) -> subprocess.Popen:
+        gate.let_pass(let_pass)
+        return start(tmp_path, *options, file=file, CONTRASTIVE_CACHE=str(cache))
+
+    process = session(3)
+    wait_for(3, away / "runs" / "search", process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL  # it was still at work
     shutil.rmtree(cache / "studies")
     with monkeypatch.context() as here:  # without --resume nothing is touched
         here.setenv("CONTRASTIVE_CACHE", str(cache))
-        assert main([str(SMOKE), *options]) == 2
-    assert f"already exists in {store.as_uri()}/away" in capsys.readouterr().err
+        assert main([str(file), *options]) == 2
+    assert f"already exists in {store.as_uri()}/own" in capsys.readouterr().err
     options.append("--resume")
-    process = start(home, *options, **environment)
+
+    process = session(2)
+    wait_for(5, away / "runs" / "search", process)
+    for pid in raylet_and_workers(process):  # workers alone would still end what they have
+        os.kill(pid, signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Ray on this machine has died" in err
+
+    process = session(3 + 4)
+    wait_for(4, away / "runs" / "confirm", process)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)  # an impatient second one
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert err.strip().endswith("--resume")
+    (local,) = (cache / "studies").glob("*/own")
+    kept = {file: file.stat().st_mtime_ns for file in (local / "runs").rglob("*.json")}
+    assert len(kept) == 8 + 4
+
+    process = session(1000)
     out, err = process.communicate(timeout=250)
     assert process.returncode == 0, err
-    rows = (whole / "results.csv").read_text().splitlines(keepends=True)
-    expected = [row for row in rows if row.split(",")[3] in ("seed", "1", "2")]
-    assert len(expected) == 1 + (len(rows) - 1) / 3
-    assert (store / "away" / "results.csv").read_text() == "".join(expected)
-    assert (store / "away" / "winners.json").read_bytes() == (whole / "winners.json").read_bytes()
-    (here,) = [line.split()[-1] for line in out.splitlines() if line.startswith("here:")]
-    there = {file.relative_to(store / "away") for file in (store / "away").rglob("*.*")}
-    local = {file.relative_to(here) for file in Path(here).rglob("*.*") if "ray" not in file.parts}
+    (told,) = [line.split()[-1] for line in out.splitlines() if line.startswith("here:")]
+    assert Path(told) == local
+    assert {file: file.stat().st_mtime_ns for file in kept} == kept
+    for name in ("results.csv", "winners.json"):
+        assert (away / name).read_bytes() == (whole / name).read_bytes()
+    runs = pd.read_csv(local / "runs.csv")
+    assert len(runs) == 8 + 16
+    assert runs.mlflow_run_id.is_unique
+    assert not runs.mlflow_run_id.isna().any()
+    there = {file.relative_to(away) for file in away.rglob("*.*")}
+    here = {file.relative_to(local) for file in local.rglob("*.*") if "ray" not in file.parts}
     own = {Path(name) for name in ("tokens.json", "sessions.lock", "sessions.sha256")}
-    assert there - {Path("driver.json")} == local - own
-    for file in there & local:
-        if file.is_file() and file.suffix != ".db":
-            assert (store / "away" / file).read_bytes() == (Path(here) / file).read_bytes()
-    assert json.loads((store / "away" / "driver.json").read_text())["ended"]
+    assert there - {Path("driver.json")} == here - own
+    for name in there & here:
+        if (away / name).is_file() and name.suffix != ".db":
+            assert (away / name).read_bytes() == (local / name).read_bytes()
+    assert json.loads((away / "driver.json").read_text())["ended"]
 
 
 @pytest.mark.slow
