@@ -12,6 +12,7 @@ from study import execution, session
 from study.execution.dispatcher import Dispatcher, Work, default_work
 from study.execution.protocols import Monitor, Source
 from study.execution.resources import Share
+from study.records import Job
 from study.workload import Stopped
 
 TRAINING = """
@@ -41,6 +42,32 @@ claims:
   - {id: W1, better: wide, than: narrow, metric: test/error}
 margin: 0.001
 """
+
+
+PLAIN = """
+import time
+
+class OutOfMemoryError(RuntimeError): ...
+
+def train(run, *, epochs: int = 3, seconds: float = 0.0, runs_out: bool = False) -> None:
+    for epoch in range(1, epochs + 1):
+        time.sleep(seconds)
+        if runs_out and epoch == 2:
+            raise OutOfMemoryError("CUDA out of memory. Tried to allocate 9.00 GiB.")
+        run.report(epoch, {"val/error": 1.0 / epoch})
+"""
+
+
+def plain_job(folder: Path, arm: str, number: int = 0, **settings: Any) -> Job:
+    """A training of a few lines: PyTorch would be imported anew by each of Ray's workers."""
+    (folder / "plain.py").write_text(PLAIN)
+    config = {"epochs": 3, "seconds": 0.0} | settings
+    return Job(
+        phase="search", arm=arm, condition="default", seed=1, number=number, config=config,
+        folder=str(folder), data="", planned=config["epochs"], decide_at=(1, 2),
+        workload="plain:train", beside=str(folder), declared={"val/error": {"better": "lower"}},
+        required=("val/error",),
+    )  # fmt: skip
 
 
 def execute_here(

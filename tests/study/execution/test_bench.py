@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from in_process import plain_job
 from rich.console import Console
 from torch.optim import optimizer
 
@@ -109,6 +110,7 @@ class Listed:
 
     def __init__(self, jobs: list[Job]) -> None:
         self.waiting, self.endings = list(jobs), {}
+        self.epochs: dict[str, list[int]] = {job.key: [] for job in jobs}
 
     def remaining(self) -> int:
         return len(self.waiting)
@@ -117,9 +119,11 @@ class Listed:
         return self.waiting.pop(0) if self.waiting else None
 
     def on_records(self, job: Job, records) -> bool:
+        self.epochs[job.key] += [record.epoch for record in records]
         return False
 
     def on_end(self, ending) -> None:
+        assert ending.job.key not in self.endings
         self.endings[ending.job.key] = ending
 
 
@@ -298,6 +302,37 @@ def test_a_study_s_trainings_really_share_the_card_as_measured(ray, tmp_path, mo
     source = Listed([job(tmp_path, arm, 0) for arm in "ab"])
     execute(source, share=session.share, folder=tmp_path, session="one", retries=0, work=meet)
     assert [ending.outcome for ending in source.endings.values()] == ["finished"] * 2
+
+
+@pytest.mark.slow
+@pretended
+def test_jobs_whose_memory_ran_out_are_run_again_before_smaller_ones_take_their_room(ray, tmp_path):
+    """Two at once, on halves of a card; each gets the whole one, and then the others their half."""
+    starts = tmp_path / "starts"
+
+    def greedy(data, report, *, threads: int = 1) -> None:
+        from study.execution import worker
+
+        with open(str(starts), "a") as log:
+            log.write(f"{data['arm']} {data['gpus']}\n")
+        runs_out = data["arm"].startswith("x") and data["gpus"] < 1
+        worker.run_job(
+            data | {"config": data["config"] | {"runs_out": runs_out}}, report, threads=threads
+        )
+
+    jobs = [plain_job(tmp_path, arm) for arm in ("x1", "x2", *"abcd")]
+    source = Listed(jobs)
+    execute(
+        source, share=Share(1, 0.5, 2), folder=tmp_path, session="greedy", retries=0, work=greedy
+    )
+    assert {e.outcome for e in source.endings.values()} == {"finished"}
+    assert sorted(source.endings) == sorted(job.key for job in jobs)
+    assert all(epochs == [1, 2, 3] for epochs in source.epochs.values())
+    began = [line.split() for line in starts.read_text().splitlines()]
+    shares = {job.arm: [share for arm, share in began if arm == job.arm] for job in jobs}
+    assert [shares[arm] for arm in ("x1", "x2")] == [["0.5", "1.0"]] * 2
+    assert [shares[arm] for arm in "abcd"] == [["0.5"]] * 4
+    assert max(began.index([arm, "1.0"]) for arm in ("x1", "x2")) <= 4
 
 
 @pytest.mark.slow

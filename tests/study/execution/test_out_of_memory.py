@@ -1,13 +1,12 @@
 """Is a job whose memory ran out run again with more room, and told about once?
 
-Under Ray with a pretended GPU, which it shares out without looking for it; the trainings are real
-ones on the CPU that raise what PyTorch raises when a card is full.
+The trainings are real ones on the CPU that raise what PyTorch raises when a card is full, one after
+the other in this process. Under Ray, several at once, it is in `test_bench.py`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import optuna
@@ -16,9 +15,6 @@ from in_process import execute_here
 
 from contrastive.workload import WORKLOAD
 from study.design.study import Study
-from study.execution.ray_cluster import start_ray
-from study.execution.ray_tune import execute
-from study.execution.resources import Share
 from study.phases.confirmation import ConfirmSource
 from study.phases.search import SearchSource
 from study.records.job import Job, work
@@ -27,20 +23,6 @@ from study.records.rows import RUN_COLUMNS, run_row
 from study.spec.find_workload import resolved
 
 CONFIG = {"dataset": "digits", "train_limit": 100, "batch_size": 20, "epochs": 3}
-pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray
-
-
-@pytest.fixture(scope="module")
-def card() -> Iterator[None]:
-    """A Ray of four cores and one GPU, whatever this machine has."""
-    import ray
-
-    real = ray.init
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ray, "init", lambda *a, **k: real(*a, **k | {"num_cpus": 4, "num_gpus": 1}))
-        start_ray(None, study())
-    yield
-    ray.shutdown()
 
 
 def job(folder: Path, arm: str, *, phase: str = "confirm", number: int | None = None) -> Job:
@@ -170,18 +152,9 @@ def left(folder: Path) -> list[Path]:
 
 
 def run_here(source, greedy: Greedy, gpus: float) -> Noting:
-    """One job after the other; shares are told, not set aside: Ray takes seconds for a worker."""
+    """One job after the other; shares are told, not set aside."""
     noting = Noting([])
     execute_here(source, monitors=[noting], work=greedy.work(), gpus=gpus)
-    return noting
-
-
-def run(folder: Path, source, greedy: Greedy, share: Share) -> Noting:
-    noting = Noting([])
-    execute(
-        source, share=share, folder=folder, session="s", retries=0, monitors=[noting],
-        work=greedy.work(),
-    )  # fmt: skip
     return noting
 
 
@@ -244,23 +217,6 @@ def test_a_job_with_the_whole_card_is_run_once_more_as_it_was(tmp_path, alone):
     assert greedy.shares(jobs[1].key) == [1.0, 1.0]
     assert source.endings[jobs[1].key].outcome == "finished"
     assert curves(source.endings[jobs[1].key]) == alone
-
-
-@pytest.mark.slow
-def test_several_at_once_are_all_run_again_before_smaller_jobs_take_their_room(
-    tmp_path, alone, card
-):
-    jobs = [job(tmp_path, arm) for arm in ("x1", "x2", *"abcd")]
-    greedy = Greedy(tmp_path, "/x", enough=1.0)
-    source = Listed(jobs)
-    told = run(tmp_path, source, greedy, Share(1, 0.5, 2))
-    assert all(greedy.shares(j.key) == [0.5, 1.0] for j in jobs[:2])
-    assert all(epochs == [0, 1, 2, 3] for epochs in told.epochs.values())
-    assert sorted(told.started) == sorted(told.endings) == sorted(j.key for j in jobs)
-    assert all(curves(ending) == alone for ending in source.endings.values())
-    starts = [line.split() for line in greedy.starts.read_text().splitlines()]
-    assert max(starts.index([j.key, "1.0"]) for j in jobs[:2]) <= 4
-    assert len(starts) == 2 + 6
 
 
 def test_it_goes_on_from_its_checkpoint(tmp_path, alone):

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from in_process import TRAINING
 
 import study
 from study.design.study import Resources
@@ -26,18 +27,32 @@ from study.run import main
 from study.spec.load import load_study
 
 ROOT = Path(study.__file__).parents[1]
-SPEC = """
+BUILT_IN = """
 name: shared
-trial: {dataset: digits, epochs: 40, batch_size: 20, train_limit: 100, blur_prob: 0.0}
+trial: {dataset: digits}
+arms: {contrastive: {}, debiased_pos: {loss: debiased_pos}}
+confirm: {seeds: 2}
+"""
+OWN = """
+name: shared
+workload: my_training:train
+metrics:
+  val/error:  {better: lower, unit: fraction}
+  test/error: {better: lower, unit: fraction}
+trial: {epochs: 40}
 arms:
-  contrastive: {loss: contrastive}
-  debiased_pos: {loss: debiased_pos}
+  narrow: {width: 4}
+  wide:   {width: 8}
 search:
   trials_per_arm: 2
-  space: {temperature: {low: 0.1, high: 1.0, log: true}}
+  space: {rate: {low: 0.1, high: 0.9}}
 confirm: {seeds: 2}
 resources: {retries: 2}
 """
+# A second for each training, which is long enough to be interrupted.
+SLOW = TRAINING.replace("    for epoch", "    import time\n    for epoch").replace(
+    "        metrics = ", "        time.sleep(0.025)\n        metrics = "
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -72,7 +87,7 @@ def test_workers_of_a_cluster_run_the_code_that_the_driver_shipped(cluster, tmp_
     import ray
 
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "shared.yaml").write_text(SPEC)
+    (tmp_path / "shared.yaml").write_text(BUILT_IN)
     start_ray(cluster.address, load_study(tmp_path / "shared.yaml"))
     try:
         assert share(Resources()) == Share(1, 0.0, 2)
@@ -100,7 +115,8 @@ def test_workers_of_a_cluster_run_the_code_that_the_driver_shipped(cluster, tmp_
 @pytest.mark.slow
 def test_a_study_goes_on_when_one_of_its_nodes_is_killed(cluster, tmp_path):
     """SIGKILL to a raylet: its training moves to the other node, and all is done once."""
-    (tmp_path / "shared.yaml").write_text(SPEC)
+    (tmp_path / "shared.yaml").write_text(OWN)
+    (tmp_path / "my_training.py").write_text(SLOW)
     process = subprocess.Popen(
         [sys.executable, "-m", "study.run", "shared.yaml", "--address", cluster.address],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT), "MLFLOW_TRACKING_URI": ""},
@@ -128,14 +144,15 @@ def test_a_study_goes_on_when_one_of_its_nodes_is_killed(cluster, tmp_path):
     assert len(at) == len(set(at)) == 4 + 4
     assert rows.mlflow_run_id.is_unique
     curves = pd.read_csv(folder / "results.csv")
-    curves = curves[curves.metric == "val/knn_top1"]
-    assert (curves.groupby(["arm", "seed"]).epoch.apply(list).map(len) == 41).all()
+    curves = curves[curves.metric == "val/error"]
+    assert (curves.groupby(["arm", "seed"]).epoch.apply(list).map(len) == 40).all()
 
 
 @pytest.mark.slow
 def test_an_address_where_no_cluster_answers_is_told_in_two_lines(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "shared.yaml").write_text(SPEC)
+    (tmp_path / "shared.yaml").write_text(OWN)
+    (tmp_path / "my_training.py").write_text(SLOW)
     assert main(["shared.yaml", "--address", "127.0.0.1:1"]) == 2
     told = capsys.readouterr().err.strip()
     assert told.startswith("Ray cannot be started at 127.0.0.1:1")
