@@ -24,13 +24,17 @@ settings.load_profile("repeatable")
 
 # Minutes long. The two test processes take whole files: one begun last would be waited for.
 LONG = (
-    "test_examples",
     "test_run",
-    "test_ray_cluster",
     "test_fault_injection",
-    "test_search",
-    "test_out_of_memory",
+    "test_examples",
+    "test_ray_cluster",
+    "test_ray_tune",
     "test_bench",
+    "test_rebuild",
+    "test_damage",
+    "test_search",
+    "test_calibration_end_to_end",
+    "test_benchmarks",
 )
 
 

@@ -479,9 +479,7 @@ class TestClock:
         real, began = time.time, time.time()
         monkeypatch.setattr(time, "time", lambda: 2 * began - real() - 3600)
 
-    def test_a_study_whose_clock_runs_backwards(
-        self, here, undisturbed, monkeypatch, empty_mlflow
-    ):
+    def test_a_study_whose_clock_runs_backwards(self, here, undisturbed, monkeypatch, empty_mlflow):
         monkeypatch.setattr(session, "Tracker", Tracker)
         shutil.copy(empty_mlflow, "mlflow.db")
         here.append(Watch(3, lambda: self.going_back(monkeypatch)))
