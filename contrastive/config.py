@@ -106,6 +106,7 @@ class TrainConfig:
     split_seed: Annotated[int, Field(ge=0)] = 0
     train_limit: Annotated[int, Field(ge=1)] | None = None  # images, stratified
     imbalance: Annotated[float, Field(gt=0, le=1)] = 1.0  # rarest class / commonest class
+    image_size: Annotated[int, Field(ge=4)] | None = None  # side in pixels; None: the images' own
 
     encoder: EncoderName = "small_cnn"
     projection_dim: Annotated[int, Field(ge=2)] = 128
@@ -175,11 +176,18 @@ SETTINGS: tuple[str, ...] = tuple(f.name for f in fields(TrainConfig))
 
 # Left out of stored configurations where they have their defaults: those that were stored before
 # these settings existed stay the same.
-_LATER = ("negatives", "normalise", "formula", "evaluations", "knn_temperature")
+_LATER = (
+    "negatives",
+    "normalise",
+    "formula",
+    "evaluations",
+    "knn_temperature",
+    "image_size",
+)
 
 
 def settings(config: TrainConfig) -> dict[str, Any]:
-    """Every setting of `config` by name, ready for JSON; of `_LATER` those that are set."""
+    """Every setting of `config` by name, ready for JSON; of `_LATER` only those that are set."""
     values = asdict(config)
     if config.budget is not None:
         values["budget"] = {k: v for k, v in values["budget"].items() if v is not None}
@@ -196,4 +204,5 @@ def selection(config: TrainConfig) -> dict[str, Any]:
         "split_seed": config.split_seed,
         "train_limit": config.train_limit,
         "imbalance": config.imbalance,
+        "image_size": config.image_size,
     }

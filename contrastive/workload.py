@@ -40,7 +40,7 @@ from contrastive.parts import (
     try_evaluation,
     try_loss,
 )
-from contrastive.training.length import batches, extent, views_per_step
+from contrastive.training.length import batches, check_batch_fits, extent, views_per_step
 
 if TYPE_CHECKING:
     from contrastive.training.evaluation import Count
@@ -50,19 +50,8 @@ CHECKPOINT_EVERY_S = 30.0
 STATE_FILE = "state.pt"
 TIMED_BATCHES = 4
 
-_DATA = ("dataset", "dataset_path", "split_seed", "train_limit", "imbalance")
+_DATA = ("dataset", "dataset_path", "split_seed", "train_limit", "imbalance", "image_size")
 _JUDGING = ("epochs", "budget", "eval_every", "knn_neighbours", "knn_temperature", "evaluations")
-
-# (C, H, W) of the images of datasets that need not be at hand to tell.
-_SHAPES = {
-    "digits": (1, 8, 8),
-    "scattered_digits": (1, 16, 16),
-    "mnist": (1, 28, 28),
-    "cifar10": (3, 32, 32),
-    "cifar100": (3, 32, 32),
-    "stl10": (3, 96, 96),
-    "imagefolder": (3, 32, 32),
-}
 
 # Trainings that differ in one of these cannot be compared by counting views: each is measured.
 _KIND = (
@@ -70,6 +59,7 @@ _KIND = (
     "dataset_path",
     "train_limit",
     "imbalance",
+    "image_size",
     "encoder",
     "projection_dim",
     "loss",
@@ -310,9 +300,11 @@ class Contrastive:
     def _image_shape(self, settings: Mapping[str, Any]) -> tuple[int, int, int]:
         """(C, H, W) of the images of a training."""
         config = TrainConfig(**{n: settings[n] for n in _DATA if n in settings})
-        if config.dataset in _SHAPES:
-            return _SHAPES[config.dataset]
-        return image_shape(_prepared(config))
+        known = DATASETS[config.dataset].shape if config.dataset in DATASETS else None
+        if known is None:
+            return image_shape(_prepared(config))
+        size = config.image_size
+        return (known[0], size, size) if size else known
 
     def check_environment(self, trainings: Iterable[Mapping[str, Any]]) -> None:
         """Refuse trainings that need torchvision where it does not match torch.
@@ -401,6 +393,7 @@ def _config(settings: Mapping[str, Any]) -> TrainConfig:
 
 def _prepared(config: TrainConfig) -> str:
     with _about("dataset_path", "dataset"):
+        check_batch_fits(config)
         own = None if config.dataset in DATASETS else part("datasets", config.dataset, DATASETS)
         return _prepared_once(own, **selection(config))
 

@@ -21,7 +21,7 @@ from platformdirs import user_cache_path
 from contrastive.data.formats.base import Stream
 from contrastive.data.types import DataError
 
-FORMAT_VERSION = 1  # raise it when the arrays or their meaning change: old entries are left alone
+FORMAT_VERSION = 2  # raise it when the arrays or their meaning change: old entries are left alone
 META = "meta.json"
 
 

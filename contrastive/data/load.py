@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from contrastive.data import cache
-from contrastive.data.formats.base import Decoded, Stream
-from contrastive.data.sources import Found, find, source_of
+from contrastive.data.formats.base import Chunk, Decoded, Stream, at_a_time
+from contrastive.data.formats.pictures import resized
+from contrastive.data.memory import refuse_above_memory
+from contrastive.data.sources import DATASETS, Found, find, source_of
 from contrastive.data.splits import Choice, pick
 from contrastive.data.types import DataError, Dataset, Split
-
-CHUNK = 1000  # images copied at a time
 
 
 def load_dataset(
@@ -30,6 +31,7 @@ def load_dataset(
     split_seed: int = 0,
     train_limit: int | None = None,
     imbalance: float = 1.0,
+    image_size: int | None = None,
     cache_dir: str | Path | None = None,
     download: bool = True,
 ) -> Dataset:
@@ -42,6 +44,8 @@ def load_dataset(
         split_seed: >= 0; decides every split that the source does not fix, and the subsets.
         train_limit: training images to keep, stratified; None or more than there are: all.
         imbalance: in (0, 1]; class c of C keeps imbalance^(c/(C-1)) of its training images.
+        image_size: side in pixels, to which every image is scaled and cropped at its centre; None:
+            the images' own size.
         cache_dir: None: $CONTRASTIVE_CACHE, else ~/.cache/contrastive-study.
         download: fetch what is found nowhere.
 
@@ -52,7 +56,13 @@ def load_dataset(
         DataError: unknown name, setting out of range, or files missing or damaged.
     """
     entry = _ensure(
-        name, path, Choice(split_seed, train_limit, imbalance), cache_dir, download, verify=False
+        name,
+        path,
+        Choice(split_seed, train_limit, imbalance),
+        image_size,
+        cache_dir,
+        download,
+        verify=False,
     )
     return load_prepared(entry)
 
@@ -64,6 +74,7 @@ def prepare(
     split_seed: int = 0,
     train_limit: int | None = None,
     imbalance: float = 1.0,
+    image_size: int | None = None,
     cache_dir: str | Path | None = None,
     download: bool = True,
 ) -> Path:
@@ -76,7 +87,13 @@ def prepare(
         the cache entry's folder, absolute; `load_prepared` opens it without the source's files.
     """
     return _ensure(
-        name, path, Choice(split_seed, train_limit, imbalance), cache_dir, download, verify=True
+        name,
+        path,
+        Choice(split_seed, train_limit, imbalance),
+        image_size,
+        cache_dir,
+        download,
+        verify=True,
     )
 
 
@@ -116,6 +133,7 @@ def _ensure(
     name: str,
     path: str | Path | None,
     choice: Choice,
+    image_size: int | None,
     cache_dir: str | Path | None,
     download: bool,
     *,
@@ -123,12 +141,13 @@ def _ensure(
 ) -> Path:
     found = find(name, path, download=download)
     home = cache.root(cache_dir)
-    key = f"{name.replace(':', '.')}-{_fingerprint(found)}"
+    size = None if name in DATASETS and DATASETS[name].side == image_size else image_size
+    key = f"{name.replace(':', '.')}-{_fingerprint(found)}" + (f"-{size}px" if size else "")
     entry = home / f"{key}-{choice.slug}"
     if cache.is_intact(entry, verify=verify):
         return entry
     decoded = cache.build(
-        home / key, lambda folder: _write_source(folder, name, found), verify=True
+        home / key, lambda folder: _write_source(folder, name, found, size), verify=True
     )
     return cache.build(entry, lambda folder: _write_choice(folder, decoded, choice), verify=verify)
 
@@ -147,13 +166,17 @@ def _fingerprint(found: Found) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]
 
 
-def _write_source(folder: Path, name: str, found: Found) -> dict[str, Any]:
-    """Decode every split that the source has."""
+def _write_source(folder: Path, name: str, found: Found, size: int | None) -> dict[str, Any]:
+    """Decode every split that the source has, at a size of its images or their own."""
     try:
-        decoded = found.format.decode(found.root, found.files)
+        decoded = found.format.decode(found.root, found.files, size)
         splits = _named_as_ours(decoded)
+        images = sum(stream.count for stream in splits.values())
+        shape = (decoded.shape[0], size, size) if size else decoded.shape
+        refuse_above_memory(f"the {images:,} images of {name}", images, shape)
         for split, stream in splits.items():
-            cache.write_stream(folder, split, stream)
+            as_wanted = stream if decoded.shape == shape else _resized(stream, shape[1])
+            cache.write_stream(folder, split, as_wanted)
     except OSError as error:
         if error.filename and Path(error.filename) in found.files:  # not the cache's fault
             raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
@@ -188,6 +211,17 @@ def _joined(*streams: Stream) -> Any:
         yield from stream.chunks
 
 
+def _resized(stream: Stream, size: int) -> Stream:
+    def chunks() -> Iterator[Chunk]:
+        for images, labels in stream.chunks:
+            step = at_a_time((images.shape[1], size, size))
+            for start in range(0, len(images), step):
+                part = slice(start, start + step)
+                yield resized(images[part], size), labels[part]
+
+    return Stream(stream.count, chunks())
+
+
 def _write_choice(folder: Path, source: Path, choice: Choice) -> dict[str, Any]:
     """Copy the picked training images; splits that are used whole are linked."""
     about = cache.read_meta(source)
@@ -210,7 +244,8 @@ def _write_choice(folder: Path, source: Path, choice: Choice) -> dict[str, Any]:
 
 
 def _picked(images: np.ndarray, labels: np.ndarray, positions: np.ndarray) -> Stream:
-    parts = (positions[i : i + CHUNK] for i in range(0, len(positions), CHUNK))
+    step = at_a_time(images.shape[1:])
+    parts = (positions[i : i + step] for i in range(0, len(positions), step))
     return Stream(len(positions), ((images[part], labels[part]) for part in parts))
 
 

@@ -24,14 +24,21 @@ class Source:
     Attributes:
         augmentation: "digits" or "natural".
         formats: the layouts that it may have on disk, looked for in this order.
+        shape: (C, H, W) of its images; None where the user's files decide.
         bundled: needs no files.
         download: fetches it into a folder; None where there is nothing to fetch.
     """
 
     augmentation: str
     formats: tuple[Format, ...]
+    shape: tuple[int, int, int] | None = None
     bundled: bool = False
     download: Callable[[Path], None] | None = None
+
+    @property
+    def side(self) -> int | None:
+        """Of its images in pixels, if that is known."""
+        return self.shape[1] if self.shape else None
 
 
 @dataclass(frozen=True)
@@ -49,16 +56,18 @@ class Found:
 
 
 DATASETS: dict[str, Source] = {
-    "digits": Source("digits", (bundled(scattered=False),), bundled=True),
-    "scattered_digits": Source("digits", (bundled(scattered=True),), bundled=True),
+    "digits": Source("digits", (bundled(scattered=False),), (1, 8, 8), bundled=True),
+    "scattered_digits": Source("digits", (bundled(scattered=True),), (1, 16, 16), bundled=True),
     "mnist": Source(
         "digits",
         (mnist.MNIST, parquet.shards(size=(28, 28), mode="L", classes=mnist.CLASSES)),
+        mnist.SHAPE,
         download=downloads.mnist,
     ),
     "cifar10": Source(
         "natural",
         (cifar.CIFAR10, parquet.shards(size=(32, 32), mode="RGB", classes=cifar.CIFAR10_CLASSES)),
+        cifar.SHAPE,
         download=downloads.cifar10,
     ),
     "cifar100": Source(
@@ -72,9 +81,10 @@ DATASETS: dict[str, Source] = {
                 classes=cifar.CIFAR100_CLASSES,
             ),
         ),
+        cifar.SHAPE,
         download=downloads.cifar100,
     ),
-    "stl10": Source("natural", (stl10.STL10,), download=downloads.stl10),
+    "stl10": Source("natural", (stl10.STL10,), stl10.SHAPE, download=downloads.stl10),
     "imagefolder": Source("natural", (folders.CLASS_FOLDERS,)),
     "parquet": Source("natural", (parquet.shards(test_needed=False),)),
 }

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from contrastive.data.formats.base import at_a_time
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -53,10 +55,11 @@ def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation per channel of the training images, each (1, C, 1, 1)."""
     channels = images.shape[1]
     grey_levels = torch.arange(256, device=images.device, dtype=torch.float64) / 255
-    # From histograms: exact, and no float copy of the whole split.
-    counts = torch.stack(
-        [torch.bincount(images[:, c].flatten().int(), minlength=256) for c in range(channels)]
-    ).double()
+    # From histograms, some images at a time: exact, and no wider copy of the whole split.
+    counts = torch.zeros(channels, 256, dtype=torch.float64, device=images.device)
+    for part in images.split(at_a_time(images.shape[1:])):
+        for c in range(channels):
+            counts[c] += torch.bincount(part[:, c].flatten().int(), minlength=256)
     weights = counts / counts.sum(1, keepdim=True)
     mean = weights @ grey_levels
     std = (weights @ grey_levels.square() - mean.square()).clamp(min=1e-12).sqrt()

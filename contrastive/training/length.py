@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from contrastive.data import DataError
+from contrastive.data import DATASETS, DataError
+from contrastive.data.memory import refuse_above_memory
 
 if TYPE_CHECKING:
     from contrastive.config import TrainConfig
@@ -62,3 +63,17 @@ def batches(config: TrainConfig, images: int) -> int:
             f"allowed: 2 to {images}; try: batch_size: {max(2, images // 4)}"
         )
     return images // config.batch_size
+
+
+def check_batch_fits(config: TrainConfig) -> None:
+    """Refuse an `image_size` at which not even the pixels of a batch fit into memory.
+
+    Raises:
+        DataError: with the numbers, before any image is looked at.
+    """
+    size, views = config.image_size, views_per_step(config)
+    if size is not None:
+        known = DATASETS[config.dataset].shape if config.dataset in DATASETS else None
+        # float32, as augmented and as normalised; 1 channel where the images are not known yet.
+        shape = (known[0] if known else 1, size, size)
+        refuse_above_memory(f"the {views:,} views of a batch", views * 2 * 4, shape)

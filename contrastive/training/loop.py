@@ -26,7 +26,7 @@ from contrastive.training.evaluation import Count
 from contrastive.training.evaluator import Evaluator, on_device
 from contrastive.training.flops import flops_if_known
 from contrastive.training.inputs import Inputs
-from contrastive.training.length import extent, views_per_step
+from contrastive.training.length import check_batch_fits, extent, views_per_step
 
 STATE_VERSION = 1
 _LOOK_EVERY = 8  # steps between looks at the clock where a GPU must be waited for to read it
@@ -352,6 +352,7 @@ class _Training:
 
 def dataset_of(config: TrainConfig) -> Dataset:
     """The dataset that `config` names, from its memory-mapped cache, which is filled if need be."""
+    check_batch_fits(config)
     return load_dataset(**selection(config))
 
 

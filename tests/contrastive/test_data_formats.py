@@ -393,7 +393,7 @@ def test_split_folders_are_all_used_as_named(source, load):
     assert np.array_equal(data.val.images, noise(6, 3, 32, 32, seed=6))
 
 
-def test_pictures_of_any_size_and_kind_become_32_by_32_rgb(source, load):
+def test_pictures_of_any_size_and_kind_become_rgb_of_one_size(source, load):
     for label, name in enumerate(("a", "b")):
         folder = source / name / "deeper"
         folder.mkdir(parents=True)
@@ -402,8 +402,11 @@ def test_pictures_of_any_size_and_kind_become_32_by_32_rgb(source, load):
             picture.save(folder / f"{i}.{'jpg' if mode == 'CMYK' else 'png'}")
         (folder / "notes.txt").write_text(f"no picture {label}")
         (folder / ".hidden.png").write_text("no picture")
-    data = load("imagefolder")
-    assert data.train.images.shape[1:] == (3, 32, 32)
+    several = r"source have 18 sizes: 50x40 to 203x40 pixels.*\n  allowed.*\n  try: image_size: 32"
+    with pytest.raises(DataError, match=several):
+        load("imagefolder")
+    data = load("imagefolder", image_size=24)
+    assert data.train.images.shape[1:] == (3, 24, 24)
     # flat grey stays flat grey, but for the black-and-white pictures, which dither it
     flat = data.train.images.flatten(1).double()
     assert ((flat.mean(1) - 200).abs() < 20).all()
@@ -417,7 +420,17 @@ def test_a_wide_picture_is_cropped_not_squeezed(source, load):
         wide[:, 64:128] = 255
         for i in range(12):
             Image.fromarray(wide).save(source / name / f"{i}.png")
-    assert load("imagefolder").train.images.double().mean() > 250
+    assert load("imagefolder").train.images.shape[1:] == (3, 64, 192)
+    assert load("imagefolder", image_size=32).train.images.double().mean() > 250
+
+
+def test_a_picture_on_its_side_has_the_size_that_it_is_shown_at(source, load):
+    write_folders(source, noise(40, 3, 20, 30), cycle(40, 2), ["a", "b"])
+    on_its_side = Image.new("RGB", (20, 30))
+    turned = on_its_side.getexif()
+    turned[0x0112] = 6  # to be shown turned by 90 degrees
+    on_its_side.save(source / "a" / "turned.png", exif=turned)
+    assert load("imagefolder").train.images.shape[1:] == (3, 20, 30)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -528,8 +541,9 @@ def test_grey_shards_keep_one_channel(source, load):
 def test_generic_shards_may_lack_test_and_hold_large_pictures(source, load):
     write_shard(source / "train-00000-of-00001.parquet", noise(60, 3, 120, 100), cycle(60, 3))
     data = load("parquet")
-    assert data.train.images.shape == (40, 3, 32, 32)
+    assert data.train.images.shape == (40, 3, 120, 100)
     assert len(data.test) == len(data.val) == 10
+    assert load("parquet", image_size=32).train.images.shape == (40, 3, 32, 32)
 
 
 def test_generic_shards_may_hold_unlabelled_training_images(source, load):
@@ -594,7 +608,9 @@ def test_a_picture_of_another_size_is_refused_where_the_size_is_published(source
     write_shard(source / "train.parquet", images, cycle(40, 2))
     with pytest.raises(DataError, match=r"row 39: it is 16x16, not 32x32"):
         load("cifar10")
-    assert load("parquet").train.images.shape[1:] == (3, 32, 32)
+    with pytest.raises(DataError, match=r"row 39 of .* have 2 sizes: 16x16, 32x32.*\n.*\n  try"):
+        load("parquet")
+    assert load("parquet", image_size=32).train.images.shape[1:] == (3, 32, 32)
 
 
 @pytest.mark.parametrize(
@@ -619,3 +635,87 @@ def test_a_row_without_a_picture_is_named(source, load):
     write_shard(source / "train.parquet", images, cycle(40, 2))
     with pytest.raises(DataError, match=r"train.parquet.*row 39"):
         load("parquet")
+
+
+# The size of the images
+
+
+def every(data: Dataset) -> list[tuple[int, bytes]]:
+    """All images with their labels, whatever their split and order."""
+    return sorted(
+        pair
+        for split in (data.train, data.val, data.test)
+        for pair in pairs(split.images.numpy(), split.labels.numpy())
+    )
+
+
+@pytest.mark.parametrize("size", [8, 20, 48])
+def test_every_layout_resizes_alike(size, tmp_path):
+    """The same pictures as CIFAR's batches, as its shards and as class folders."""
+    images, labels = noise(60, 3, 32, 32), cycle(60, 10)
+    batches, shards, folders = (tmp_path / name for name in ("batches", "shards", "folders"))
+    write_cifar(
+        batches / "cifar-10-batches-py", list(cifar.CIFAR10_FILES), images, labels, "labels"
+    )
+    shards.mkdir()
+    write_shard(shards / "train.parquet", images[:50], labels[:50])
+    write_shard(shards / "test.parquet", images[50:], labels[50:])
+    for split, part in (("train", slice(50)), ("test", slice(50, None))):
+        names = [f"class{c}" for c in range(10)]
+        write_folders(folders / split, images[part], labels[part], names)
+    found = [
+        load_dataset(name, path=path, cache_dir=tmp_path / "cache", image_size=size)
+        for name, path in (("cifar10", batches), ("cifar10", shards), ("imagefolder", folders))
+    ]
+    for data in found:
+        assert data.train.images.shape[1:] == (3, size, size)
+        assert every(data) == every(found[0])
+
+
+def test_a_resized_image_is_the_mean_of_what_it_covers(source, load):
+    """Flat halves stay flat, and left stays left: neither squeezed, turned nor mirrored."""
+    images = np.zeros((120, 3, 32, 32), np.uint8)
+    images[:, 0, :, :16] = 200
+    images[:, 1, 16:] = 100
+    folder = source / "cifar-10-batches-py"
+    write_cifar(folder, list(cifar.CIFAR10_FILES), images, cycle(120, 10), "labels")
+    small = load("cifar10", image_size=8).test.images.double()
+    assert (small[:, 0, :, :3] == 200).all()
+    assert (small[:, 0, :, 5:] == 0).all()
+    assert (small[:, 1, 5:] == 100).all()
+    assert (small[:, 2] == 0).all()
+    assert abs(small[:, 0].mean() - 100) < 2
+
+
+def test_the_own_size_is_one_entry_of_the_cache_and_another_size_another(stl, load, tmp_path):
+    own, same, small = load("stl10"), load("stl10", image_size=96), load("stl10", image_size=32)
+    assert own.train.images.shape[1:] == same.train.images.shape[1:] == (3, 96, 96)
+    assert small.train.images.shape[1:] == (3, 32, 32)
+    assert len(small.train) == len(own.train)
+    assert np.array_equal(small.train.labels, own.train.labels)
+    entries = [e.name for e in (tmp_path / "cache").iterdir() if e.is_dir()]
+    assert len(entries) == 4  # each with the source as decoded, and one choice from it
+    assert sum("-32px" in name for name in entries) == 2
+
+
+def test_grey_images_are_resized_too(tmp_path):
+    data = load_dataset("digits", cache_dir=tmp_path, image_size=16)
+    assert data.train.images.shape == (1197, 1, 16, 16)
+    assert data.train.images.max() > 200
+
+
+def test_images_beyond_the_memory_are_refused_before_any_is_decoded(source, load, monkeypatch):
+    write_folders(source, noise(40, 3, 32, 32), cycle(40, 2), ["a", "b"])
+    monkeypatch.setattr("contrastive.data.memory.total_memory", lambda: 2_000_000_000)
+
+    def decoded(*args):
+        pytest.fail("a picture was decoded")
+
+    monkeypatch.setattr("contrastive.data.formats.folders.open_picture", decoded)
+    message = (
+        r"the 40 images of imagefolder of 5000x5000 pixels, 3.0 GB, do not fit into the 2.0 GB "
+        r"of memory of this machine\n  allowed: image_size up to 4,082\n  try: image_size: 96"
+    )
+    with pytest.raises(DataError, match=message) as refused:
+        load("imagefolder", image_size=5000)
+    assert refused.value.settings[0] == "image_size"

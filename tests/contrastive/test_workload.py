@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from contrastive import workload
 from contrastive.config import SETTINGS, TrainConfig
+from contrastive.data import image_shape
 from contrastive.training import evaluator
 from contrastive.training.loop import train
 from contrastive.workload import WORKLOAD
@@ -251,7 +252,7 @@ def test_complete_settings_are_json_and_give_the_same_training():
 
 
 def test_settings_that_stored_studies_do_not_know_are_left_out_until_they_are_set():
-    later = {"knn_temperature": (0.5, 0.07), "formula": ("published", "notebook")}
+    later = {"knn_temperature": (0.5, 0.07), "formula": ("published", "notebook"), "image_size": (None, 9)}
     stored = set(WORKLOAD.complete({}))
     assert stored < set(SETTINGS)
     for name, (default, other) in later.items():
@@ -317,6 +318,25 @@ def test_data_that_are_not_there_name_the_setting():
     with pytest.raises(ValueError, match="cifar10 is not there") as refused:
         WORKLOAD.prepare({"dataset": "cifar10", "dataset_path": "/nowhere/at/all"})
     assert refused.value.settings == ("dataset_path", "dataset")
+
+
+def test_a_batch_beyond_the_memory_is_refused_before_the_data_are_prepared(monkeypatch):
+    monkeypatch.setattr("contrastive.data.memory.total_memory", lambda: 8_000_000)
+    monkeypatch.setattr(workload, "prepare", lambda **_: pytest.fail("prepared"))
+    # 40 views of 1 channel, twice 4 bytes each: 158 pixels a side are 7,988,480 bytes.
+    message = r"the 40 views of a batch of 159x159 pixels, 0.0 GB, .*\n.*up to 158\n"
+    with pytest.raises(ValueError, match=message) as refused:
+        WORKLOAD.prepare(TINY | {"image_size": 159})
+    assert refused.value.settings[0] == "image_size"
+    with pytest.raises(pytest.fail.Exception, match="prepared"):
+        WORKLOAD.prepare(TINY | {"image_size": 158})
+
+
+def test_trainings_of_another_image_size_are_of_another_kind_and_shape():
+    kind, views = WORKLOAD.weight(TINY | {"image_size": 12})
+    assert (kind != WORKLOAD.weight(TINY)[0], views) == (True, 40)
+    assert WORKLOAD._image_shape(TINY | {"image_size": 12}) == (1, 12, 12)
+    assert image_shape(WORKLOAD.prepare(TINY | {"image_size": 12})) == (1, 12, 12)
 
 
 def test_weight_grows_with_the_views_of_a_batch_within_a_kind():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,11 +34,13 @@ class Decoded:
 
     Attributes:
         classes: C names, in the order of the labels.
+        shape: (channels, height, width) of every image.
         splits: "train", and where the source has them "val", "test" and "unlabelled".
         augmentation: "digits" or "natural"; None: the source's.
     """
 
     classes: tuple[str, ...]
+    shape: tuple[int, int, int]
     splits: dict[str, Stream]
     augmentation: str | None = None
 
@@ -50,12 +53,19 @@ class Format:
         hint: what to put into the dataset's folder, in words, for error messages.
         find: the dataset's files under a folder; None when nothing of this layout is there.
             Raises DataError when only some of them are there.
-        decode: reads those files. Raises DataError, naming the file, when one is damaged.
+        decode: reads those files, for images of a given side in pixels, or None for their own
+            size. Layouts of arrays may leave that side to the caller, who resizes them. Raises
+            DataError, naming the file, when one is damaged.
     """
 
     hint: str
     find: Callable[[Path], list[Path] | None]
-    decode: Callable[[Path, list[Path]], Decoded]
+    decode: Callable[[Path, list[Path], int | None], Decoded]
+
+
+def at_a_time(shape: tuple[int, ...]) -> int:
+    """Images (C, H, W) uint8 in a chunk: 64 MB of them, whatever their size; 1,000 at most."""
+    return max(1, min(1000, 2**26 // math.prod(shape)))
 
 
 def whole(images: np.ndarray, labels: np.ndarray) -> Stream:

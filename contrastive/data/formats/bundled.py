@@ -10,7 +10,7 @@ from contrastive.data.formats.base import Decoded, Format
 def bundled(*, scattered: bool) -> Format:
     """scikit-learn's digits as a format without files."""
 
-    def decode(root: Path, files: list[Path]) -> Decoded:
+    def decode(root: Path, files: list[Path], size: int | None) -> Decoded:
         # Not above: it takes PyTorch, which is not needed for images that are in the cache.
         from contrastive.data.formats import digits
 

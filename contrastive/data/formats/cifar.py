@@ -22,6 +22,7 @@ from contrastive.data.formats.base import (
     whole,
 )
 
+SHAPE = (3, 32, 32)
 CIFAR10_CLASSES = tuple(
     ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 )
@@ -88,7 +89,7 @@ def _read_batch(file: Path, label_key: str, classes: int) -> tuple[np.ndarray, n
         raise damaged(file, f"'{label_key}' is not one whole number per image ({len(pixels)})")
     if labels.min() < 0 or labels.max() >= classes:
         raise damaged(file, f"'{label_key}' is not within 0-{classes - 1}")
-    return pixels.reshape(-1, 3, 32, 32), labels
+    return pixels.reshape(-1, *SHAPE), labels
 
 
 def _class_names(file: Path, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
@@ -114,6 +115,7 @@ def _find(root: Path, *, base: str, published: dict[str, tuple[int, str]]) -> li
 def _decode(
     root: Path,
     files: list[Path],
+    size: int | None,
     *,
     published: dict[str, tuple[int, str]],
     meta: tuple[str, str],
@@ -129,7 +131,8 @@ def _decode(
             check_published(file, md5)
         batches.append((images, labels))
     train = [np.concatenate(part) for part in zip(*batches[:-1], strict=True)]
-    return Decoded(classes, {"train": whole(*train), "test": whole(*batches[-1])})
+    splits = {"train": whole(*train), "test": whole(*batches[-1])}
+    return Decoded(classes, SHAPE, splits)
 
 
 def _batches(

@@ -70,4 +70,5 @@ def decode(*, scattered: bool) -> Decoded:
     """The images, all of them training images: the source fixes no splits."""
     images, labels = _digits()
     images = scatter(images) if scattered else images
-    return Decoded(tuple("0123456789"), {"train": whole(_to_bytes(images), labels)})
+    shape = tuple(images.shape[1:])
+    return Decoded(tuple("0123456789"), shape, {"train": whole(_to_bytes(images), labels)})

@@ -1,7 +1,8 @@
 """The reader of a folder of class folders.
 
 Either class folders directly, or split folders `train`, `val` and `test` with class folders in
-each. Pictures of any size become 32x32 RGB: scaled, then cropped at the centre.
+each. Pictures become RGB, of their own size if they have one in common; to any other they are
+scaled, then cropped at the centre.
 """
 
 from __future__ import annotations
@@ -11,18 +12,25 @@ from pathlib import Path
 
 import numpy as np
 
-from contrastive.data.formats.base import Chunk, Decoded, Format, Stream, damaged
+from contrastive.data.formats.base import (
+    Chunk,
+    Decoded,
+    Format,
+    Stream,
+    at_a_time,
+    damaged,
+)
 from contrastive.data.formats.pictures import (
-    IMAGE_SIZE,
     channels_first,
     open_picture,
+    several_sizes,
+    size_of,
     to_array,
 )
 from contrastive.data.types import DataError
 
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 SPLIT_FOLDERS = {"train": ("train",), "val": ("val", "valid", "validation"), "test": ("test",)}
-CHUNK = 500  # pictures
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -64,22 +72,42 @@ def _find(root: Path) -> list[Path] | None:
     return files or None
 
 
-def _chunks(files: list[Path], labels: np.ndarray) -> Iterator[Chunk]:
-    for start in range(0, len(files), CHUNK):
-        part = slice(start, start + CHUNK)
-        yield channels_first([_read(file) for file in files[part]]), labels[part]
+def _common_size(root: Path, files: list[Path]) -> tuple[int, int]:
+    """(width, height) of every picture, by their headers.
+
+    Raises:
+        DataError: they have several.
+    """
+    sizes = set()
+    for file in files:
+        try:
+            with file.open("rb") as stream:
+                sizes.add(size_of(stream))
+        except (OSError, ValueError) as error:
+            raise damaged(file, str(error)) from error
+    if len(sizes) > 1:
+        raise several_sizes(f"the pictures of {root}", sizes)
+    return sizes.pop()
 
 
-def _read(file: Path) -> np.ndarray:
+def _chunks(files: list[Path], labels: np.ndarray, size: tuple[int, int]) -> Iterator[Chunk]:
+    step = at_a_time((3, *size))
+    for start in range(0, len(files), step):
+        part = slice(start, start + step)
+        yield channels_first([_read(file, size) for file in files[part]]), labels[part]
+
+
+def _read(file: Path, size: tuple[int, int]) -> np.ndarray:
     try:
         with file.open("rb") as stream:
             picture = open_picture(stream)
-        return to_array(picture, mode="RGB", size=(IMAGE_SIZE, IMAGE_SIZE), resize=True)
+        return to_array(picture, mode="RGB", size=size, resize=True)
     except (OSError, ValueError) as error:
         raise damaged(file, str(error)) from error
 
 
-def _decode(root: Path, files: list[Path]) -> Decoded:
+def _decode(root: Path, files: list[Path], size: int | None) -> Decoded:
+    width, height = (size, size) if size else _common_size(root, files)
     places = _split_folders(root)
     classes = [folder.name for folder in _folders(places["train"])]
     number = {name: c for c, name in enumerate(classes)}
@@ -93,8 +121,8 @@ def _decode(root: Path, files: list[Path]) -> Decoded:
                 f"  allowed: {', '.join(classes)}\n  try: the same class folders in every split"
             )
         numbers = np.array([number[name] for name in names], dtype=np.int64)
-        splits[split] = Stream(len(mine), _chunks(mine, numbers))
-    return Decoded(tuple(classes), splits)
+        splits[split] = Stream(len(mine), _chunks(mine, numbers, (width, height)))
+    return Decoded(tuple(classes), (3, height, width), splits)
 
 
 CLASS_FOLDERS = Format(

@@ -13,6 +13,7 @@ from contrastive.data.formats.base import Decoded, Format, Stream, damaged, whol
 from contrastive.data.types import DataError
 
 CLASSES = tuple("0123456789")
+SHAPE = (1, 28, 28)
 PARTS = {"train": "train", "test": "t10k"}
 MOST_BYTES = 800_000_000  # EMNIST, the largest of MNIST's kin, has 640 MB
 FOLDERS = ("MNIST/raw", "raw", ".")
@@ -76,10 +77,10 @@ def _read_part(images_file: Path, labels_file: Path) -> Stream:
     return whole(images[:, None], labels)
 
 
-def _decode(root: Path, files: list[Path]) -> Decoded:
+def _decode(root: Path, files: list[Path], size: int | None) -> Decoded:
     pairs = (files[:2], files[2:])
     splits = {split: _read_part(*pair) for split, pair in zip(PARTS, pairs, strict=True)}
-    return Decoded(CLASSES, splits)
+    return Decoded(CLASSES, SHAPE, splits)
 
 
 MNIST = Format(

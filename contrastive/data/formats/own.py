@@ -57,6 +57,7 @@ def loaded(name: str, function: Callable[[], Any]) -> tuple[Format, str]:
     shapes = {images.shape[1:] for images, _ in splits.values()}
     if len(shapes) > 1:
         raise _fault(name, f"returned images of several shapes (C, H, W): {sorted(shapes)}")
+    (shape,) = shapes
     classes = _classes(name, returned.get("classes"), splits)
     augmentation = returned.get("augmentation", "natural")
     if augmentation not in AUGMENTATIONS:
@@ -64,8 +65,8 @@ def loaded(name: str, function: Callable[[], Any]) -> tuple[Format, str]:
     layout = Format(
         hint="nothing: a function returns the images",
         find=lambda root: [],
-        decode=lambda root, files: Decoded(
-            classes, {s: whole(*arrays) for s, arrays in splits.items()}, augmentation
+        decode=lambda root, files, size: Decoded(
+            classes, shape, {s: whole(*arrays) for s, arrays in splits.items()}, augmentation
         ),
     )
     return layout, _sha256(splits, classes, augmentation)

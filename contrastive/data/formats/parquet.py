@@ -14,21 +14,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from contrastive.data.formats.base import Chunk, Decoded, Format, Stream, check_labels, damaged
+from contrastive.data.formats.base import (
+    Chunk,
+    Decoded,
+    Format,
+    Stream,
+    at_a_time,
+    check_labels,
+    damaged,
+)
 from contrastive.data.formats.pictures import (
-    IMAGE_SIZE,
-    LARGEST_KEPT,
     channels_first,
     open_picture,
+    several_sizes,
     to_array,
 )
 from contrastive.data.types import DataError
 
-CHUNK = 1000  # rows decoded at a time
 IMAGE_COLUMNS = ("img", "image")
 PREFIXES = {"train": ("train",), "val": ("validation", "valid", "val"), "test": ("test",)}
 
@@ -114,15 +120,17 @@ def _label_column(file: Path, schema: Any, layout: _Layout) -> str:
     return name
 
 
-def _rows(file: Path, layout: _Layout) -> Iterator[tuple[list[bytes | None], np.ndarray]]:
-    """Encoded pictures and labels, at most `CHUNK` rows at a time."""
+def _rows(
+    file: Path, layout: _Layout, count: int
+) -> Iterator[tuple[list[bytes | None], np.ndarray]]:
+    """Encoded pictures and labels, at most `count` rows at a time."""
     import pyarrow as pa
 
     shard = _open(file)
     image = _column(file, shard.schema_arrow.names, IMAGE_COLUMNS)
     label = _label_column(file, shard.schema_arrow, layout)
     try:
-        for batch in shard.iter_batches(CHUNK, columns=[image, label]):
+        for batch in shard.iter_batches(count, columns=[image, label]):
             pictures = batch.column(image)
             if pa.types.is_struct(pictures.type):
                 pictures = pictures.field("bytes")
@@ -133,20 +141,37 @@ def _rows(file: Path, layout: _Layout) -> Iterator[tuple[list[bytes | None], np.
 
 
 def _first_picture(file: Path, layout: _Layout) -> Any:
-    encoded, _ = next(_rows(file, layout), ([None], None))
+    encoded, _ = next(_rows(file, layout, 1), ([None], None))
     try:
         return open_picture(io.BytesIO(encoded[0] or b""))
     except ValueError as error:
         raise damaged(file, f"row 0: {error}") from error
 
 
-def _common_look(file: Path, layout: _Layout) -> tuple[tuple[int, int], str, bool]:
-    """(size, mode, resize): the layout's own, or the first picture's."""
+class _Look(NamedTuple):
+    """What every picture is brought to.
+
+    Attributes:
+        size: (width, height).
+        mode: "L" or "RGB".
+        resize: scale and crop pictures of another size, instead of refusing them.
+        first: the size is the first picture's.
+    """
+
+    size: tuple[int, int]
+    mode: str
+    resize: bool = False
+    first: bool = False
+
+
+def _common_look(file: Path, layout: _Layout, size: int | None) -> _Look:
+    """The layout's own; else as wanted; else the first picture's."""
     if layout.size and layout.mode:
-        return layout.size, layout.mode, False
+        return _Look(layout.size, layout.mode)
     first = _first_picture(file, layout)
-    small = max(first.size) <= LARGEST_KEPT
-    return (first.size if small else (IMAGE_SIZE, IMAGE_SIZE)), first.mode, True
+    if size:
+        return _Look((size, size), first.mode, resize=True)
+    return _Look(first.size, first.mode, first=True)
 
 
 def _names(file: Path, layout: _Layout) -> tuple[str, ...]:
@@ -176,27 +201,35 @@ def _largest_label(file: Path, layout: _Layout) -> int:
 def _chunks(
     files: list[Path],
     layout: _Layout,
-    look: tuple[tuple[int, int], str, bool],
+    look: _Look,
     classes: int,
 ) -> Iterator[Chunk]:
-    size, mode, resize = look
+    count = at_a_time((3, *look.size))
     for file in files:
         row = 0
-        for encoded, labels in _rows(file, layout):
+        for encoded, labels in _rows(file, layout, count):
             arrays = []
             for picture in encoded:
-                try:
-                    opened = open_picture(io.BytesIO(picture or b""))
-                    arrays.append(to_array(opened, mode=mode, size=size, resize=resize))
-                except ValueError as error:
-                    raise damaged(file, f"row {row}: {error}") from error
+                arrays.append(_array(picture, f"row {row}", file, look))
                 row += 1
             if labels.min() < -1 or labels.max() >= classes:
                 raise damaged(file, f"a label is not within 0-{classes - 1} (or -1, unlabelled)")
             yield channels_first(arrays), labels
 
 
-def _decode(root: Path, files: list[Path], *, layout: _Layout) -> Decoded:
+def _array(picture: bytes | None, row: str, file: Path, look: _Look) -> np.ndarray:
+    try:
+        opened = open_picture(io.BytesIO(picture or b""))
+        if look.first and opened.size != look.size:
+            what = f"{row} of {file} and the first picture"
+        else:
+            return to_array(opened, mode=look.mode, size=look.size, resize=look.resize)
+    except ValueError as error:
+        raise damaged(file, f"{row}: {error}") from error
+    raise several_sizes(what, {opened.size, look.size})
+
+
+def _decode(root: Path, files: list[Path], size: int | None, *, layout: _Layout) -> Decoded:
     shards = {split: [f for f in files if _split_of(f) == split] for split in PREFIXES}
     train = shards["train"]
     classes = _names(train[0], layout) or layout.classes
@@ -204,9 +237,10 @@ def _decode(root: Path, files: list[Path], *, layout: _Layout) -> Decoded:
         largest = max(_largest_label(f, layout) for f in train)
         check_labels(train[0], largest, sum(_open(f).metadata.num_rows for f in train))
         classes = tuple(str(c) for c in range(largest + 1))
-    look = _common_look(train[0], layout)
+    look = _common_look(train[0], layout, size)
     return Decoded(
         classes,
+        (1 if look.mode == "L" else 3, *reversed(look.size)),
         {
             split: Stream(
                 sum(_open(file).metadata.num_rows for file in part),
@@ -230,8 +264,7 @@ def shards(
 
     Args:
         label_columns: accepted names of the label column, the preferred one first.
-        size: (width, height) that every picture must have; None: the first picture's size if
-            at most 96 pixels, otherwise 32x32, and pictures of another size are resized.
+        size: (width, height) that every picture must have; None: the first picture's.
         mode: "L" or "RGB"; None: the first picture's.
         classes: names when the files carry none.
         test_needed: refuse a folder without test shards.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
 from typing import IO, Any
 
 import numpy as np
 
-IMAGE_SIZE = 32  # pixels; what pictures of no fixed size are brought to
+from contrastive.data.types import DataError
+
 MOST_PIXELS = 50_000_000  # of an encoded picture: 200 MB once it is decoded
-LARGEST_KEPT = 96  # pixels; up to this size (STL-10's) pictures of one size keep it
 
 
 def open_picture(stream: IO[bytes]) -> Any:
@@ -65,6 +66,51 @@ def to_array(picture: Any, *, mode: str, size: tuple[int, int], resize: bool) ->
         picture = ImageOps.fit(picture, size, method=Image.Resampling.BILINEAR)
     pixels = np.asarray(picture if picture.mode == mode else picture.convert(mode))
     return pixels.reshape(size[1], size[0], -1)
+
+
+def size_of(stream: IO[bytes]) -> tuple[int, int]:
+    """(width, height) of a picture that `open_picture` would read, by its header alone.
+
+    Raises:
+        ValueError: no picture.
+    """
+    from PIL import ExifTags, Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            picture = Image.open(stream)
+            turned = picture.getexif().get(ExifTags.Base.Orientation, 1) in _ON_ITS_SIDE
+    except Exception as error:
+        raise ValueError(f"not a whole picture ({error})") from error
+    return picture.size[::-1] if turned else picture.size
+
+
+_ON_ITS_SIDE = range(5, 9)  # values of EXIF's orientation that exchange width and height
+
+
+def resized(images: np.ndarray, size: int) -> np.ndarray:
+    """Images (b, C, H, W) uint8, 1 or 3 channels, as (b, C, size, size), as `to_array` does it."""
+    from PIL import Image
+
+    mode = "L" if images.shape[1] == 1 else "RGB"
+    pictures = (Image.fromarray(image.transpose(1, 2, 0).squeeze()) for image in images)
+    return channels_first(
+        [to_array(picture, mode=mode, size=(size, size), resize=True) for picture in pictures]
+    )
+
+
+def several_sizes(what: str, sizes: Collection[tuple[int, int]]) -> DataError:
+    """The error for pictures of several sizes (width, height) where one is needed."""
+    shown = [f"{width}x{height}" for width, height in sorted(sizes)]
+    named = ", ".join(shown) if len(shown) <= 3 else f"{shown[0]} to {shown[-1]}"
+    error = DataError(
+        f"{what} have {len(shown)} sizes: {named} pixels (width x height)\n"
+        "  allowed: pictures of one size, or image_size, to which each is scaled and cropped\n"
+        "  try: image_size: 32"
+    )
+    error.settings = ("dataset_path", "dataset")
+    return error
 
 
 def channels_first(pictures: list[np.ndarray]) -> np.ndarray:

@@ -69,7 +69,7 @@ def _labelled(images: Path, labels: Path) -> Stream:
     return Stream(count, _chunks(images, _labels(labels, count)))
 
 
-def _decode(root: Path, files: list[Path]) -> Decoded:
+def _decode(root: Path, files: list[Path], size: int | None) -> Decoded:
     for file in files:
         size, md5 = FILES[file.name]
         if file.stat().st_size == size:
@@ -78,6 +78,7 @@ def _decode(root: Path, files: list[Path]) -> Decoded:
     unlabelled = _count(unlabelled_x)
     return Decoded(
         CLASSES,
+        SHAPE,
         {
             "train": _labelled(train_x, train_y),
             "unlabelled": Stream(unlabelled, _chunks(unlabelled_x, np.full(unlabelled, -1))),
