@@ -107,6 +107,7 @@ class TrainConfig:
     train_limit: Annotated[int, Field(ge=1)] | None = None  # images, stratified
     imbalance: Annotated[float, Field(gt=0, le=1)] = 1.0  # rarest class / commonest class
     image_size: Annotated[int, Field(ge=4)] | None = None  # side in pixels; None: the images' own
+    validation: bool = True  # False: its images train too, and nothing is measured on them
 
     encoder: EncoderName = "small_cnn"
     projection_dim: Annotated[int, Field(ge=2)] = 128
@@ -183,6 +184,7 @@ _LATER = (
     "evaluations",
     "knn_temperature",
     "image_size",
+    "validation",
 )
 
 
@@ -205,4 +207,5 @@ def selection(config: TrainConfig) -> dict[str, Any]:
         "train_limit": config.train_limit,
         "imbalance": config.imbalance,
         "image_size": config.image_size,
+        "validation": config.validation,
     }

@@ -50,7 +50,15 @@ CHECKPOINT_EVERY_S = 30.0
 STATE_FILE = "state.pt"
 TIMED_BATCHES = 4
 
-_DATA = ("dataset", "dataset_path", "split_seed", "train_limit", "imbalance", "image_size")
+_DATA = (
+    "dataset",
+    "dataset_path",
+    "split_seed",
+    "train_limit",
+    "imbalance",
+    "image_size",
+    "validation",
+)
 _JUDGING = ("epochs", "budget", "eval_every", "knn_neighbours", "knn_temperature", "evaluations")
 
 # Trainings that differ in one of these cannot be compared by counting views: each is measured.
@@ -60,6 +68,7 @@ _KIND = (
     "train_limit",
     "imbalance",
     "image_size",
+    "validation",
     "encoder",
     "projection_dim",
     "loss",
@@ -229,6 +238,12 @@ class Contrastive:
         """Epochs from one evaluation on the validation split to the next."""
         return settings.get("eval_every", TrainConfig.eval_every)
 
+    def unmeasured(self, settings: Mapping[str, Any]) -> Mapping[str, str]:
+        """The metrics that a training does not record, with the setting that is the reason."""
+        if settings.get("validation", TrainConfig.validation):
+            return {}
+        return {name: "validation" for name in self.metrics if name.startswith("val/")}
+
     def prepare(self, settings: Mapping[str, Any]) -> str:
         """The folder of the prepared images; in the driver, which may download and decode them.
 
@@ -291,8 +306,7 @@ class Contrastive:
         if config.budget is not None and config.budget.seconds is not None:
             training = min(training, config.budget.seconds)
         epochs = training / (length.steps * per_batch)
-        evaluated = len(data.train) + len(data.val)
-        return training + epochs // config.eval_every * evaluated * per_image
+        return training + epochs // config.eval_every * _evaluated(data) * per_image
 
     def _config(self, settings: Mapping[str, Any]) -> TrainConfig:
         return _config({n: v for n, v in settings.items() if n not in self.parts.hints})
@@ -442,8 +456,12 @@ def _measured(config: TrainConfig, options: tuple[tuple[str, Any], ...]) -> tupl
     seconds = [record.metrics["seconds"] for record in records]
     training = seconds[2] - seconds[1]
     evaluation = max(0.0, seconds[3] - seconds[2] - training)
-    images = len(data.train) + len(data.val)
-    return training / batches(config, len(data.train)), evaluation / images
+    return training / batches(config, len(data.train)), evaluation / max(1, _evaluated(data))
+
+
+def _evaluated(data: Dataset) -> int:
+    """Images that an evaluation in training encodes."""
+    return 0 if data.val is None else len(data.train) + len(data.val)
 
 
 def _message(traceback: str) -> str:

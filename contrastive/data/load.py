@@ -32,10 +32,11 @@ def load_dataset(
     train_limit: int | None = None,
     imbalance: float = 1.0,
     image_size: int | None = None,
+    validation: bool = True,
     cache_dir: str | Path | None = None,
     download: bool = True,
 ) -> Dataset:
-    """A dataset's three splits, memory-mapped; prepared first when the cache lacks them.
+    """A dataset's splits, memory-mapped; prepared first when the cache lacks them.
 
     Args:
         name: a key of `DATASETS`, a published name, or `module:function`.
@@ -46,6 +47,7 @@ def load_dataset(
         imbalance: in (0, 1]; class c of C keeps imbalance^(c/(C-1)) of its training images.
         image_size: side in pixels, to which every image is scaled and cropped at its centre; None:
             the images' own size.
+        validation: hold out a validation split; False: its images train too.
         cache_dir: None: $CONTRASTIVE_CACHE, else ~/.cache/contrastive-study.
         download: fetch what is found nowhere.
 
@@ -58,7 +60,7 @@ def load_dataset(
     entry = _ensure(
         name,
         path,
-        Choice(split_seed, train_limit, imbalance),
+        Choice(split_seed, train_limit, imbalance, validation),
         image_size,
         cache_dir,
         download,
@@ -75,6 +77,7 @@ def prepare(
     train_limit: int | None = None,
     imbalance: float = 1.0,
     image_size: int | None = None,
+    validation: bool = True,
     cache_dir: str | Path | None = None,
     download: bool = True,
 ) -> Path:
@@ -89,7 +92,7 @@ def prepare(
     return _ensure(
         name,
         path,
-        Choice(split_seed, train_limit, imbalance),
+        Choice(split_seed, train_limit, imbalance, validation),
         image_size,
         cache_dir,
         download,
@@ -109,14 +112,22 @@ def load_prepared(entry: str | Path) -> Dataset:
     if not cache.is_intact(entry):
         raise DataError(f"{entry} is no intact cache entry\n  try: prepare the dataset again")
     about = cache.read_meta(entry)
-    train, val, test = (
-        Split(
+    splits = {
+        split: Split(
             torch.from_numpy(cache.open_array(entry, f"{split}_images")),
             torch.from_numpy(cache.open_array(entry, f"{split}_labels")),
         )
         for split in ("train", "val", "test")
+        if f"{split}_images.npy" in about["files"]
+    }
+    return Dataset(
+        about["name"],
+        splits["train"],
+        splits.get("val"),
+        splits["test"],
+        tuple(about["classes"]),
+        about["augmentation"],
     )
-    return Dataset(about["name"], train, val, test, tuple(about["classes"]), about["augmentation"])
 
 
 def train_images(entry: str | Path) -> int:
@@ -238,7 +249,7 @@ def _write_choice(folder: Path, source: Path, choice: Choice) -> dict[str, Any]:
             for part in ("images", "labels"):
                 name = f"{split}_{part}.npy"
                 cache.share(source / name, folder / name)
-        else:
+        elif split != "val" or choice.validation:
             cache.write_stream(folder, split, _picked(images, labels, positions))
     return {**{key: about[key] for key in ("name", "classes", "augmentation")}, **_facts(choice)}
 
@@ -254,4 +265,5 @@ def _facts(choice: Choice) -> dict[str, Any]:
         "split_seed": choice.split_seed,
         "train_limit": choice.train_limit,
         "imbalance": choice.imbalance,
+        "validation": choice.validation,
     }

@@ -28,6 +28,7 @@ class Choice:
     split_seed: int = 0
     train_limit: int | None = None
     imbalance: float = 1.0
+    validation: bool = True
 
     def __post_init__(self) -> None:
         faults = []
@@ -51,12 +52,16 @@ class Choice:
         """The choice as part of a folder's name."""
         limit = "" if self.train_limit is None else f"-limit{self.train_limit}"
         imbalance = "" if self.imbalance == 1 else f"-imbalance{float(self.imbalance)!r}"
-        return f"seed{self.split_seed}{limit}{imbalance}"
+        validation = "" if self.validation else "-novalidation"
+        return f"seed{self.split_seed}{limit}{imbalance}{validation}"
 
 
 @dataclass(frozen=True)
 class Picks:
-    """Sorted positions in the source's training split; None: the source's own split is used."""
+    """Sorted positions in the source's training split; None: the source's own split is used.
+
+    Without a validation split `val` is empty.
+    """
 
     train: np.ndarray
     val: np.ndarray | None
@@ -73,7 +78,8 @@ def pick(
 
     Args:
         labels: (N,) of the source's training split, -1 unlabelled.
-        choice: seed, limit and imbalance.
+        choice: seed, limit and imbalance; without validation, the images that it would hold out
+            for it train too.
         classes: C, the number of classes.
         has_val: the source has its own validation split.
         has_test: the source has its own test split.
@@ -82,8 +88,17 @@ def pick(
         disjoint positions; every class that the source has is among the training images.
 
     Raises:
-        DataError: `train_limit` below the number of classes, or too few images to carve.
+        DataError: `train_limit` below the number of classes, too few images to carve, or no
+            validation wanted where the source has its own.
     """
+    if has_val and not choice.validation:
+        error = DataError(
+            "validation is false, but the data have a validation split of their own\n"
+            "  allowed: validation: false where that split is taken from the training images\n"
+            "  try: move the validation images to the training images"
+        )
+        error.settings = ("validation",)
+        raise error
     if choice.train_limit is not None and choice.train_limit < classes:
         raise DataError(
             f"train_limit is {choice.train_limit}, fewer than the {classes} classes\n"
@@ -99,6 +114,8 @@ def pick(
             f"out {val_size} for validation and {test_size} for test\n"
             "  try: a larger data set, or splits of your own (folders or shards train, val, test)"
         )
+    if not choice.validation:
+        kept, val_size = kept + val_size, 0
     train = np.concatenate([labelled[:kept], unlabelled])
     train = _thin(train, labels[train], choice.imbalance, classes)
     train = _spread(train, labels[train])[: choice.train_limit]

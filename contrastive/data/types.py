@@ -37,12 +37,12 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Three disjoint splits of one dataset.
+    """Disjoint splits of one dataset.
 
     Attributes:
         name: its key in `DATASETS`.
         train: the only split that a limit or an imbalance touches; may hold unlabelled images.
-        val: labelled; for choosing between settings.
+        val: labelled; for choosing between settings. None where its images train instead.
         test: labelled; for one reading per confirmation run.
         classes: C names, in the order of the labels.
         augmentation: "digits" or "natural": the augmentation family that suits the images.
@@ -50,7 +50,7 @@ class Dataset:
 
     name: str
     train: Split
-    val: Split
+    val: Split | None
     test: Split
     classes: tuple[str, ...]
     augmentation: str

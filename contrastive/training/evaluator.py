@@ -69,8 +69,8 @@ class Evaluator:
     Args:
         config: settings of the training.
         seed: of the training; decides the views of test images, the same for every arm.
-        dataset: its validation split is moved to the device at once, its test split only where
-            it is read.
+        dataset: its validation split, if it has one, is moved to the device at once, its test
+            split only where it is read.
         train: the training split on the device, where everything is computed: the bank of kNN.
         inputs: normalisation and precision of the training.
         untrained: makes a model with the training's initial weights.
@@ -88,16 +88,21 @@ class Evaluator:
         self._config, self._seed, self._dataset = config, seed, dataset
         self._train, self._inputs, self._untrained = train, inputs, untrained
         self._device = train.images.device
-        self._val = on_device(dataset.val, self._device)
+        self._val = None if dataset.val is None else on_device(dataset.val, self._device)
         self._pipeline = PIPELINES[dataset.augmentation]
 
     @torch.no_grad()
     def __call__(self, model: SimCLR, *, read_test: bool) -> Evaluation:
         """The figures `val/…` of a model, and with `read_test` its figures `test/…`."""
+        counts: dict[str, Count] = {}
+        metrics: dict[str, float] = {}
+        if self._val is None and not read_test:
+            return Evaluation(counts, metrics)
         bank = self.represent(model, self._train)
-        val = self._features(model, self._val, bank)
-        counts = {"val/knn_top1": self._knn(val).top(1)}
-        metrics = self._own("val", val)
+        if self._val is not None:
+            val = self._features(model, self._val, bank)
+            counts = {"val/knn_top1": self._knn(val).top(1)}
+            metrics = self._own("val", val)
         if not read_test:
             return Evaluation(counts, metrics)
         test = self._features(model, self._test, bank)

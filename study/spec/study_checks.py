@@ -41,6 +41,7 @@ def study_faults(study: Study, *, data: bool) -> list[Fault]:
         faults += _config_faults(study)
     if not faults:
         faults += _metric_faults(study)
+        faults += _unmeasured_faults(study)
         faults += _rung_faults(study, data=data)
         faults += _window_faults(study, data=data)
     if not faults and data:
@@ -85,6 +86,36 @@ def _metric_faults(study: Study) -> Iterator[Fault]:
                 listing(known),
                 f"`{close}`" if close else "",
             )
+
+
+def _unmeasured_faults(study: Study) -> Iterator[Fault]:
+    """A search or claims by a metric that the settings of the data leave unmeasured."""
+    judged = study.search.metrics if study.search else ()
+    faults = (_unmeasured(study, "search.metric", m, study.tuned_under) for m in judged)
+    yield from [fault for fault in faults if fault][:1]
+    for claim in study.claims:
+        metric = parse_metric(claim["metric"])
+        about = [claim[key] for key in ("under", "from", "to") if claim.get(key)]
+        faults = (
+            _unmeasured(study, f"the metric of claim {claim['id']}", metric.base, condition)
+            for condition in (about or study.conditions)
+            if metric and condition in study.conditions
+        )
+        yield from [fault for fault in faults if fault][:1]
+
+
+def _unmeasured(study: Study, what: str, metric: str, condition: str) -> Fault | None:
+    settings = study.trial | study.conditions[condition]
+    setting = study.trains.unmeasured(settings).get(metric)
+    if setting is None:
+        return None
+    return Fault(
+        _written(study, next(iter(study.arms)), condition, setting),
+        f"{what} is {metric}, which no training records with "
+        f"{setting}: {str(settings[setting]).lower()}",
+        f"no `search`, and claims about test metrics; or another {setting}",
+        f"search without `{setting}`, then confirm the winners in a study that has it",
+    )
 
 
 def _rung_faults(study: Study, *, data: bool) -> Iterator[Fault]:

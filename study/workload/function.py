@@ -160,6 +160,10 @@ class FunctionWorkload:
         """1: a function may report any epoch."""
         return 1
 
+    def unmeasured(self, settings: Mapping[str, Any]) -> Mapping[str, str]:
+        """None that could be known before the function runs."""
+        return {}
+
     def prepare(self, settings: Mapping[str, Any]) -> str:
         """Nothing: the function finds its data itself."""
         return ""

@@ -95,6 +95,9 @@ class Workload(Protocol):
     def measured_every(self, settings: Mapping[str, Any]) -> int:
         """Epochs between evaluations."""
 
+    def unmeasured(self, settings: Mapping[str, Any]) -> Mapping[str, str]:
+        """The metrics that a training does not record, each with the setting that is the reason."""
+
     def prepare(self, settings: Mapping[str, Any]) -> str:
         """Have the data ready, in the driver; a handle that workers get as `run.prepared`."""
 

@@ -106,6 +106,14 @@ def test_limit_and_imbalance_touch_the_training_split_only(cache):
     assert same(whole.test, less.test)
 
 
+def test_without_validation_the_training_split_is_the_larger(cache):
+    held_out, whole = (load_dataset("digits", validation=v, cache_dir=cache) for v in (True, False))
+    assert whole.val is None
+    assert same(whole.test, held_out.test)
+    together = np.concatenate([pixels(held_out.train), pixels(held_out.val)])
+    assert sorted(map(bytes, pixels(whole.train))) == sorted(map(bytes, together))
+
+
 def test_a_limit_beyond_the_training_split_takes_all_of_it(cache):
     assert len(load_dataset("digits", train_limit=10**6, cache_dir=cache).train) == 1197
 

@@ -124,7 +124,29 @@ def test_too_few_images_to_hold_any_out_is_an_error():
         pick(np.arange(3), Choice(), classes=3, has_val=False, has_test=True)
 
 
+@MODEST
+@given(label_arrays(), st.integers(0, 99), st.booleans())
+def test_without_validation_its_images_train_and_nothing_else_changes(drawn, seed, has_test):
+    labels, classes = drawn
+    given = {"classes": classes, "has_val": False, "has_test": has_test}
+    held_out, trained = (
+        pick(labels, Choice(seed, validation=validation), **given) for validation in (True, False)
+    )
+    assert sorted(trained.train) == sorted([*held_out.train, *held_out.val])
+    assert trained.val is not None
+    assert len(trained.val) == 0
+    assert np.array_equal(trained.test, held_out.test) or has_test
+
+
+def test_a_validation_split_of_the_source_is_not_given_up():
+    labels = np.repeat(np.arange(3), 20)
+    with pytest.raises(DataError, match=r"split of their own\n  allowed.*\n  try: move") as refused:
+        pick(labels, Choice(validation=False), classes=3, has_val=True, has_test=True)
+    assert refused.value.settings == ("validation",)
+
+
 def test_slugs_tell_choices_apart():
     choices = [Choice(), Choice(1), Choice(0, 100), Choice(0, 100, 0.1), Choice(0, None, 0.1)]
+    choices += [Choice(validation=False), Choice(0, 100, validation=False)]
     assert len({choice.slug for choice in choices}) == len(choices)
     assert Choice(0, 100, 0.1).slug == "seed0-limit100-imbalance0.1"

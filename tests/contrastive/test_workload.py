@@ -252,7 +252,12 @@ def test_complete_settings_are_json_and_give_the_same_training():
 
 
 def test_settings_that_stored_studies_do_not_know_are_left_out_until_they_are_set():
-    later = {"knn_temperature": (0.5, 0.07), "formula": ("published", "notebook"), "image_size": (None, 9)}
+    later = {
+        "knn_temperature": (0.5, 0.07),
+        "formula": ("published", "notebook"),
+        "image_size": (None, 9),
+        "validation": (True, False),
+    }
     stored = set(WORKLOAD.complete({}))
     assert stored < set(SETTINGS)
     for name, (default, other) in later.items():
@@ -337,6 +342,17 @@ def test_trainings_of_another_image_size_are_of_another_kind_and_shape():
     assert (kind != WORKLOAD.weight(TINY)[0], views) == (True, 40)
     assert WORKLOAD._image_shape(TINY | {"image_size": 12}) == (1, 12, 12)
     assert image_shape(WORKLOAD.prepare(TINY | {"image_size": 12})) == (1, 12, 12)
+
+
+def test_without_validation_only_the_test_split_is_measured(tmp_path):
+    settings = complete(validation=False, train_limit=70)
+    told = run(tmp_path, settings, prepared=WORKLOAD.prepare(settings)).told
+    assert [epoch for epoch, *_ in told] == [0, 1, 2, 3]
+    names = [{n.partition("/")[0] for n in metrics if "/" in n} for _, metrics, _ in told]
+    assert names == [set(), {"train"}, {"train"}, {"train", "test"}]
+    assert told[-1][2]["test/knn_top1"][1] == 300
+    assert "val/knn_top1" in WORKLOAD.unmeasured(settings)
+    assert not WORKLOAD.unmeasured(complete())
 
 
 def test_weight_grows_with_the_views_of_a_batch_within_a_kind():

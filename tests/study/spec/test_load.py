@@ -102,6 +102,28 @@ FAULTS = {
         "metric: test/knn_top1,", 'metric: "auc(tau_plus, epochs 0-1)",',
         ["tau_plus is recorded once per run and has no curve", "a value per epoch"],
     ),
+    "a search by what is not measured": (
+        "train_limit: 100,", "train_limit: 100, validation: false,",
+        ["s.yaml:2: search.metric is val/knn_top1, which no training records with validation: fal",
+         "no `search`", "search without `validation`"],
+    ),
+    "a search under a condition that measures nothing": (
+        "clean: {}", "clean: {validation: false}",
+        ["s.yaml:7: search.metric is val/knn_top1, which no training records", "no `search`"],
+    ),
+    "an image_size of no image": (
+        "train_limit: 100,", "train_limit: 100, image_size: 3,",
+        ["s.yaml:2: trial.image_size is 3", "at least 4"],
+    ),
+    "an image_size above the memory": (
+        "train_limit: 100,", "train_limit: 100, image_size: 900_000,",
+        ["s.yaml:2: the ", "views of a batch of 900000x900000 pixels", "of memory of this machine",
+         "allowed: image_size up to", "try: image_size: 96"],
+    ),
+    "votes of no temperature": (
+        "train_limit: 100,", "train_limit: 100, knn_temperature: 0,",
+        ["s.yaml:2: trial.knn_temperature is 0", "0.001"],
+    ),
     "tau_plus 0 for debiased_pos": (
         "{loss: debiased_pos}", "{loss: debiased_pos, tau_plus: 0}",
         ["arm debiased_pos", "tau_plus is 0", "(0, 1)", "tau_plus: 0.1"],
@@ -358,6 +380,17 @@ class TestMetrics:
     def test_the_report_ranks_by_the_first(self, write):
         plan = read_plan(load_study(write(self.TEXT)).declared())
         assert plan.search_metrics[0] == "val/knn_top1"
+
+
+def test_a_claim_about_what_its_condition_does_not_measure_is_refused(write):
+    text = GOOD.replace("blurred: {blur_prob: 0.9}", "whole: {validation: false}")
+    curve = 'metric: "auc(val/knn_top1, epochs 2-4)", under: '
+    claimed = text.replace("metric: test/knn_top1, under: ", curve)
+    load_study(write(claimed))
+    found = message(write(claimed.replace("under: clean}", "under: whole}")))
+    assert "s.yaml:8: the metric of claim A is val/knn_top1, which no training records" in found
+    assert "claims about test metrics" in found
+    load_study(write(text))  # a search on one condition, and whole training sets in the other
 
 
 def test_all_faults_of_a_file_are_told_together_in_order(write):
