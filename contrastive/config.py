@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
-from contrastive.catalogue import ENCODER_NAMES, LOSS_OPTIONS, OWN_FORM, known, published
+from contrastive.catalogue import ENCODER_NAMES, LOSS_OPTIONS, OWN_FORM, accepted, known, published
 from contrastive.data import DATASETS
 
 BUDGETS = ("epochs", "views", "seconds")
@@ -196,6 +196,16 @@ def settings(config: TrainConfig) -> dict[str, Any]:
     values["evaluations"] = list(values["evaluations"])
     unset = [name for name in _LATER if getattr(config, name) == getattr(TrainConfig, name)]
     return {name: value for name, value in values.items() if name not in unset}
+
+
+def needing_labels(config: TrainConfig) -> dict[str, Any]:
+    """The settings, by name, that need the label of every training image."""
+    found: dict[str, Any] = {}
+    if config.false_negatives == "drop" and "false_negatives" in accepted(config.loss):
+        found["false_negatives"] = config.false_negatives
+    if config.imbalance < 1:
+        found["imbalance"] = config.imbalance
+    return found
 
 
 def selection(config: TrainConfig) -> dict[str, Any]:

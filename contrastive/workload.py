@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from pydantic import ValidationError
 
 from contrastive.catalogue import LOSS_OPTIONS, PartError, accepted, part
-from contrastive.config import ALLOWED, BUDGETS, SETTINGS, TrainConfig, conflict, selection
+from contrastive.config import (
+    ALLOWED,
+    BUDGETS,
+    SETTINGS,
+    TrainConfig,
+    conflict,
+    needing_labels,
+    selection,
+)
 from contrastive.config import settings as plain
 from contrastive.data import (
     DATASETS,
@@ -29,7 +37,9 @@ from contrastive.data import (
     image_shape,
     load_prepared,
     prepare,
+    refuse_unlabelled,
     train_images,
+    train_labels,
 )
 from contrastive.messages import nearest
 from contrastive.parts import (
@@ -133,7 +143,7 @@ class Contrastive:
     )
     first_epoch = 0
     length_settings = ("num_positives", "batch_size")
-    data_settings = _DATA
+    data_settings = (*_DATA, "loss", "false_negatives")
     weight_settings = (*_KIND, "batch_size", "num_positives")
     environment = ("CONTRASTIVE_CACHE", "CONTRASTIVE_DATA")
     packages = ("contrastive",)
@@ -409,7 +419,10 @@ def _prepared(config: TrainConfig) -> str:
     with _about("dataset_path", "dataset"):
         check_batch_fits(config)
         own = None if config.dataset in DATASETS else part("datasets", config.dataset, DATASETS)
-        return _prepared_once(own, **selection(config))
+        entry = _prepared_once(own, **selection(config))
+        if needed_by := needing_labels(config):
+            refuse_unlabelled(train_labels(entry), needed_by)
+    return entry
 
 
 @cache  # a study has many configurations and few datasets

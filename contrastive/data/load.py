@@ -18,6 +18,7 @@ import numpy as np
 from contrastive.data import cache
 from contrastive.data.formats.base import Chunk, Decoded, Stream, at_a_time
 from contrastive.data.formats.pictures import resized
+from contrastive.data.labels import refuse_unlearnable
 from contrastive.data.memory import refuse_above_memory
 from contrastive.data.sources import DATASETS, Found, find, source_of
 from contrastive.data.splits import Choice, pick
@@ -135,6 +136,11 @@ def train_images(entry: str | Path) -> int:
     return cache.read_meta(Path(entry))["files"]["train_images.npy"]["shape"][0]
 
 
+def train_labels(entry: str | Path) -> np.ndarray:
+    """(N,) labels of the training images of what `prepare` returned; -1 means unlabelled."""
+    return cache.open_array(Path(entry), "train_labels")
+
+
 def image_shape(entry: str | Path) -> tuple[int, int, int]:
     """(C, H, W) of the images of what `prepare` returned."""
     return tuple(cache.read_meta(Path(entry))["files"]["train_images.npy"]["shape"][1:])
@@ -192,12 +198,8 @@ def _write_source(folder: Path, name: str, found: Found, size: int | None) -> di
         if error.filename and Path(error.filename) in found.files:  # not the cache's fault
             raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
         raise
-    for split in {"val", "test"} & set(splits):
-        if np.load(folder / f"{split}_labels.npy").min() < 0:
-            raise DataError(
-                f"the {split} split of {found.root} has images without a label\n"
-                "  allowed: -1 (unlabelled) in the training split only\n  try: leave that split out"
-            )
+    labels = {split: np.load(folder / f"{split}_labels.npy") for split in splits}
+    refuse_unlearnable(name, decoded.classes, labels)
     return {
         "name": name,
         "classes": decoded.classes,

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from contrastive.augmentations import PIPELINES, Draws
-from contrastive.config import TrainConfig, selection
-from contrastive.data import Dataset, implied_tau_plus, load_dataset
+from contrastive.config import TrainConfig, needing_labels, selection
+from contrastive.data import Dataset, implied_tau_plus, load_dataset, refuse_unlabelled
 from contrastive.device import waits
 from contrastive.encoders import ENCODERS, SimCLR, build_model
 from contrastive.losses import LOSSES, accepted, loss_named, needs_labels, needs_two_labels
@@ -131,6 +131,7 @@ class _Training:
         self.last: dict[str, float] = {}
         self.test_epochs: dict[str, Sequence[int]] = {}
         self.kept: dict[int, dict[str, Tensor]] = {}  # weights of the backbone, by epoch
+        refuse_unlabelled(self.dataset.train.labels, needing_labels(config))
         self.extent = extent(config, len(self.dataset.train))
         self.pipeline = PIPELINES[self.dataset.augmentation]
         # One uint8 tensor on the device; float batches are made from it by index.

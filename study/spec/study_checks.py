@@ -355,12 +355,13 @@ def _data_faults(study: Study) -> Iterator[Fault]:
 
 
 def _extremes(study: Study, arm: Arm, condition: str) -> Iterable[Settings]:
-    """The arm's settings, and those with the searched lengths at their ends."""
+    """The arm's settings, and those with what is searched of lengths and data at its ends."""
     yield arm.settings[condition]
-    for name in study.trains.length_settings:
+    for name in (*study.trains.length_settings, *study.trains.data_settings):
         parameter = arm.space.get(name)
         for value in (parameter.choices or [parameter.high]) if parameter else ():
-            yield arm.settings[condition] | {name: int(value)}
+            whole = int(value) if isinstance(value, float) else value
+            yield arm.settings[condition] | {name: whole}
 
 
 def _written(study: Study, arm: str, condition: str, *names: str) -> Path:

@@ -36,7 +36,7 @@ class Workload(Protocol):
         recorded_once: metrics without a value per epoch, by which no trial can be judged.
         first_epoch: 0 where the untrained model is reported too, else 1.
         length_settings: settings, beside `epochs`, on which the number of epochs depends.
-        data_settings: settings that decide which data are prepared.
+        data_settings: settings that decide which data are prepared, or that need something of them.
         weight_settings: settings on which the memory of a training depends.
         environment: environment variables that workers need.
         packages: top-level packages that are shipped to the workers of a cluster.

@@ -392,6 +392,13 @@ def test_images_may_come_in_several_layouts(folder, monkeypatch, tmp_path, retur
         ({"train": (images, labels), "test": (images[:, :4], labels)}, "several shapes"),
         ({"train": (images, labels), "classes": ["a"]}, "1 classes for labels up to 2"),
         ({"train": (images, 0 * labels)}, "fewer than two classes"),
+        ({"train": (images, 0 * labels - 1)}, "no image has a label"),
+        ({"train": (images, 0 * labels - 1), "test": (images, labels)}, "no training image of own"),
+        ({"train": (images, labels), "test": (images, labels - 1)}, "4 images of the test split"),
+        (
+            {"train": (images, labels), "test": (images, labels + 1)},
+            "test split .* images of 3, ",
+        ),
         ({"train": (images, labels), "augmentation": "none"}, "augmentation 'none'"),
     ],
 )
@@ -399,6 +406,31 @@ def test_a_dataset_of_another_form_is_refused(folder, monkeypatch, tmp_path, ret
     monkeypatch.setitem(catalogue._imported, "own:load", lambda: returned)
     with pytest.raises(DataError, match=message):
         load_dataset("own:load", cache_dir=tmp_path / "cache")
+
+
+@pytest.mark.parametrize(
+    ("settings", "about"),
+    [
+        ({"false_negatives": "drop"}, "false_negatives is drop, .*: 4 of 11 have none"),
+        ({"false_negatives": "drop", "loss": "triplet"}, None),  # which takes no such setting
+        ({"imbalance": 0.9}, "imbalance is 0.9, .*: 4 of "),
+        ({"tau_plus": "auto"}, None),  # estimated from the labels that there are
+    ],
+)
+def test_unlabelled_images_are_refused_where_a_setting_needs_labels(
+    folder, monkeypatch, settings, about
+):
+    some = {"train": (images, np.where(np.arange(12) < 4, -1, labels)), "test": (images, labels)}
+    monkeypatch.setitem(catalogue._imported, "own:load", lambda: some)
+    settings = {"dataset": "own:load", "batch_size": 4} | settings
+    if about is None:
+        WORKLOAD.prepare(settings)
+        return
+    with pytest.raises(DataError, match=about) as refused:
+        WORKLOAD.prepare(settings)
+    assert refused.value.settings[0] in settings
+    with pytest.raises(DataError, match=about):  # one training, without a study
+        next(train(TrainConfig(**settings), 1, device="cpu"))
 
 
 def test_a_dataset_that_fails_or_is_given_a_path_says_so(folder, tmp_path):

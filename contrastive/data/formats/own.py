@@ -111,6 +111,8 @@ def _classes(
     name: str, names: Any, splits: Mapping[str, tuple[np.ndarray, np.ndarray]]
 ) -> tuple[str, ...]:
     highest = max(int(labels.max()) for _, labels in splits.values())
+    if highest < 0:
+        raise _fault(name, "no image has a label", "classes 0, 1, …; -1 for some training images")
     check_labels(f"dataset {name}", highest, len(splits["train"][1]))
     if min(int(labels.min()) for _, labels in splits.values()) < -1 or highest < 1:
         raise _fault(name, "the labels are of fewer than two classes, or below -1 (unlabelled)")

@@ -393,6 +393,38 @@ def test_a_claim_about_what_its_condition_does_not_measure_is_refused(write):
     load_study(write(text))  # a search on one condition, and whole training sets in the other
 
 
+UNLABELLED = """\
+import numpy as np
+
+def load():
+    images, labels = np.zeros((60, 8, 8), np.uint8), np.arange(60) % 2
+    return {"train": (images, labels), "unlabelled": images, "test": (images, labels)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("clean: {}", "clean: {imbalance: 0.2}", 7),
+        ("blurred: {blur_prob: 0.9}", "skewed: {imbalance: 0.2}", 8),
+        ("{loss: contrastive}", "{loss: contrastive, false_negatives: drop}", 4),
+        # The second arm: the first has the same data and needs no labels.
+        ("{loss: debiased_pos}\ncond", "{loss: debiased_pos, false_negatives: drop}\ncond", 5),
+        ("  space:\n", "  space:\n    false_negatives: {choices: [keep, drop]}\n", 13),
+    ],
+)
+def test_labels_that_are_missing_are_told_where_they_are_needed(write, tmp_path, old, new, line):
+    module = f"unlabelled_{line}"
+    (tmp_path / f"{module}.py").write_text(UNLABELLED)
+    text = GOOD.replace("dataset: digits, train_limit: 100", f'dataset: "{module}:load"')
+    assert old in text
+    load_study(write(text))
+    found = message(write(text.replace(old, new)))
+    assert found.count("needs the label of every training image") == 1
+    assert f"s.yaml:{line}: " in found
+    assert "60 of " in found
+
+
 def test_all_faults_of_a_file_are_told_together_in_order(write):
     text = GOOD.replace("epochs: 4", "epoch: 4").replace("reduction_factor: 2", "reduction: 2")
     text = text.replace("{loss: debiased_pos}", "{loss: debiased}").replace("seeds: 3", "seds: 3")
