@@ -20,7 +20,7 @@ FORBIDDEN = {
 }
 ROOMS = {"ray": "study/execution/", "mlflow": "study/tracking/"}
 CATALOGUES = {"contrastive/data/formats", "contrastive/losses"}
-MOST_LEVELS = {"study": 8, "analysis": 7, "contrastive": 9}
+MOST_LEVELS = {"study": 8, "analysis": 8, "contrastive": 9}
 
 
 def name_of(file: Path) -> str:

@@ -92,7 +92,7 @@ def published(rows: list[dict]) -> Table:
             "#95 % interval",
             lambda r: interval(r["ci_low"], r["ci_high"], lambda v: difference(v, r["unit"])),
         ),
-        ("Within", lambda r: {True: "yes", False: "no", None: NONE}[r["within_interval"]]),
+        ("Within", within),
         ("Source", lambda r: r["source"] or NONE),
     )
 
@@ -105,6 +105,11 @@ def figures(row: dict) -> str:
         about = f"{ABOUT} " if figure["approximate"] else ""
         shown.append(f"{name} {about}{_score(figure['value'], row['unit'])}")
     return "; ".join(shown) or NONE
+
+
+def within(row: dict) -> str:
+    """Whether the published difference lies in the interval of ours."""
+    return {True: "yes", False: "no", None: NONE}[row["within_interval"]]
 
 
 def published_difference(row: dict) -> str:

@@ -52,7 +52,8 @@ def difference(value: float | None, unit: str | None, *, signed: bool = True) ->
     """A difference without its unit; of fractions in percentage points."""
     if value is None:
         return "–"
-    scaled = 100 * value if is_percent(unit) else value
+    # A mean of fractions that cancel is 0, not 1e-18.
+    scaled = round(100 * value, 12) if is_percent(unit) else value
     digits = (2 if 0 < abs(scaled) < 0.095 else 1) if is_percent(unit) else 3
     text = f"{abs(scaled):.{digits}f}" if scaled == 0 or abs(scaled) >= 1e-3 else f"{scaled:.1e}"
     if float(text.strip("−")) == 0:
