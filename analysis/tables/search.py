@@ -16,9 +16,11 @@ def search(records: list[dict]) -> Table:
         " are means over the replicates' winners; winner's curse: the one less the other, of one"
         " validation metric at the last epoch, with its interval. Noise: sd of that metric between"
         " trainings of the same settings. Tied: the other complete trials within one standard error"
-        " of the winner of their search.",
+        " of the winner of their search. Searched: settings of which the arm's trials had"
+        " several values.",
         records,
         ("Arm", lambda s: s["arm"]),
+        ("Searched", lambda s: ", ".join(s["settings"]) or "nothing"),
         ("#Trials", lambda s: str(len(s["trials"]))),
         ("#Complete", lambda s: str(s["complete"])),
         (

@@ -167,7 +167,8 @@ def _search_lines(study: Study) -> Iterator[str]:
         yield f"  {_rungs(study, search.pruned)}"
     arms = arms_of(study)
     for arm, settings in study.arms.items():
-        drawn = ", ".join(f"{name} {_range(p)}" for name, p in arms[arm].space.items())
+        space = arms[arm].space
+        drawn = ", ".join(f"{name} {_range(p)}{_when(p, space)}" for name, p in space.items())
         yield f"  {arm}: {_settings(settings)}; searches {drawn or 'nothing'}"
     unused = set(search.space) - {name for arm in arms.values() for name in arm.space}
     for name in sorted(unused):
@@ -205,6 +206,16 @@ def _range(parameter: Parameter) -> str:
     if parameter.choices is not None:
         return "{" + ", ".join(str(c) for c in parameter.choices) + "}"
     return f"[{parameter.low:g}, {parameter.high:g}]{' log' * parameter.log}"
+
+
+def _when(parameter: Parameter, space: Mapping[str, Parameter]) -> str:
+    """With which values of other searched settings a dimension is drawn, if not with all."""
+    named = [
+        f"{name} is {' or '.join(map(str, values))}"
+        for name, values in parameter.when.items()
+        if name in space
+    ]
+    return f" where {' and '.join(named)}" if named else ""
 
 
 def _settings(settings: dict[str, object]) -> str:

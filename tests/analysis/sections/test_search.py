@@ -124,7 +124,7 @@ def test_with_one_seed_per_replicate_the_noise_is_that_of_search_against_confirm
     tied = int(lost.std(ddof=1) >= 0.02)
     assert [w["ties"] for w in arm["winners"]] == [tied] * 4
     (row,) = (t.rows[0] for t in tables(report) if t.name == "search")
-    best, confirmed, curse = (float(cell) for cell in row[3:6])
+    best, confirmed, curse = (float(cell) for cell in row[4:7])
     assert best == pytest.approx(100 * np.mean(tops), abs=0.05)
     assert curse == pytest.approx(best - confirmed, abs=0.11)
 
@@ -143,6 +143,9 @@ def test_an_arm_has_only_the_settings_that_its_search_chose():
     report, arm = searched(runs_of([(0.60, DONE), (0.59, DONE)]), results_of(CONFIRMED))
     assert [s["settings"] for s in report["search"]] == [["rate"], ["rate", "tau"]]
     assert arm["trials"][1]["drawn"] == {"rate": 0.2}
+    (table,) = (t for t in tables(report) if t.name == "search")
+    assert table.columns[:2] == ("Arm", "Searched")
+    assert [row[1] for row in table.rows] == ["rate", "rate, tau"]
     (winners,) = (t for t in tables(report) if t.name == "winners")
     assert winners.columns == ("Arm", "Trial", "rate", "tau", "Tied")
     assert [row[3] for row in winners.rows] == ["–", "0.1"]

@@ -499,6 +499,15 @@ def test_a_claim_on_a_cost_makes_every_run_report_it_and_the_plan_says_what_seco
     assert any(line.startswith("note: S: seconds depend on the machine") for line in lines)
 
 
+def test_the_plan_says_what_is_searched_in_which_arm_and_where(write):
+    lines = plan_lines(load_study(write(GOOD)), slots=1)
+    arms = {line.split(":")[0].strip(): line for line in lines if "; searches " in line}
+    assert list(arms) == ["contrastive", "debiased_pos"]
+    assert ["tau_plus [" in line for line in arms.values()] == [False, True]
+    for line in arms.values():
+        assert "aggregation {pos_grouping, loss_combination} where num_positives is 2" in line
+
+
 class TestProfilesAndOverrides:
     TEXT = GOOD + "profiles:\n  big:\n    trial: {epochs: 8}\n    confirm: {seeds: 5}\n"
 
