@@ -50,11 +50,15 @@ class Halving(BasePruner):
     """Asynchronous successive halving on an arm's own rungs.
 
     A trial that reaches a rung continues if its value is among the best 1/η of all values that the
-    arm's trials have had there so far. Three departures from the stock pruners and schedulers:
+    arm's trials have had there so far. Departures from the algorithm, and from stock pruners
+    and schedulers:
 
     - Nothing is stopped before a rung holds η values. Stock ones stop from the second value on,
       so that with few trials nearly everything after the first dies.
     - The declared first configurations are never stopped: they are the papers' baselines.
+    - A stopped trial stays stopped. Algorithm 2 pauses a trial at a rung and promotes it later,
+      once it is among the best 1/η there; here each trial is decided once, when it reaches the
+      rung, as by the stock ones. No checkpoint of a stopped trial has to be kept.
     - The decision is a function of the values in Optuna's storage alone. Nothing is lost with a
       killed driver, and asking again gives the same answer.
 
