@@ -104,7 +104,8 @@ def _answers(report: Mapping[str, Any]) -> Iterator[Paragraph]:
     unit = report["design"]["unit_of_analysis"] or "seed"
     text = f"All tests are paired: they use the difference of two arms within each {unit}."
     supported = [c for c in report["comparisons"] if c["declared"] and c["verdict"] == "better"]
-    if any(low < 0 < high for low, high in (c["simultaneous_ci"] for c in supported)):
+    limits = [c["simultaneous_ci"] for c in supported if c["ci_low"] is not None]
+    if any(low < 0 < high for low, high in limits):
         text += (
             " Verdicts come from the sign-flip test of all claims together, simultaneous intervals"
             " from Student's t: one may hold 0 though its claim is supported."

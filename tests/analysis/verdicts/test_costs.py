@@ -5,7 +5,12 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from analysis.figures import draw, to_svg
+from analysis.rendering.html import to_html
+from analysis.rendering.latex import to_latex
+from analysis.rendering.markdown import to_markdown
 from analysis.report import analyse
+from analysis.tables import report_tables
 from analysis.verdicts import decide_at_look
 
 SEEDS = range(1, 9)
@@ -77,6 +82,17 @@ def test_a_cost_that_differs_by_the_same_in_every_unit_is_decided_by_its_sign_al
     assert record["p_value"] == 2 / 2**8
     alone = claims_of(tables({"cheap": 4, "dear": 4}), claims=PLAN["claims"][1:2])["V"]
     assert alone["p_supports"] == 2 / 2**8
+
+
+def test_a_report_has_room_for_claims_without_an_interval():
+    given = tables({"cheap": 4, "dear": 4})
+    report = analyse(given["results"], plan=PLAN, runs=given["runs"])
+    assert "cheap is 200.000 views below dear" in report["claims"][1]["sentence"]
+    all_tables, drawings = report_tables.tables(report), draw(report)
+    svgs = {drawing.name: to_svg(drawing) for drawing in drawings}
+    assert "no interval" in to_html(report, drawings, all_tables, svgs)
+    assert "no interval" in to_markdown(report, drawings, all_tables)
+    assert "no interval" in to_latex(report, drawings, all_tables)
 
 
 def test_equal_costs_support_nothing_and_refute_nothing():
