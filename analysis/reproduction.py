@@ -87,8 +87,8 @@ def section(folder: Path, report: Mapping[str, Any]) -> str:
 
 def _facts(report: Mapping[str, Any], plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     design, search = report["design"], plan.get("search")
-    images = sorted({a["images"] for a in report["arms"] if a["images"]})
-    tested = f"; {' or '.join(f'{n:,}' for n in images)} test images" if images else ""
+    images = max((a["images"] for a in report["arms"] if a["images"]), default=0)
+    tested = f"; {images:,} test images" if images else ""
     unit = design["unit_of_analysis"] or "seed"
     about = {
         "method": "methods, as this search tunes them",
