@@ -357,7 +357,7 @@ class Contrastive:
 
         Args:
             run: the study's view of one training: `seed`, `read_test`, `test_epochs`, `folder`,
-                `device`, `threads`, `prepared`, `report`, `diverged`.
+                `device`, `threads`, `prepared`, `report`, `stopping`, `diverged`.
             settings: what `complete` returned.
         """
         import torch
@@ -391,9 +391,14 @@ class Contrastive:
             ):
                 records.append(_record(epoch))
                 _report(run, records[-1], last=epoch.last, earlier=epoch.earlier)
-                if time.monotonic() - saved > CHECKPOINT_EVERY_S and not epoch.last:
+                if epoch.last:
+                    continue
+                stopping = run.stopping
+                if stopping or time.monotonic() - saved > CHECKPOINT_EVERY_S:
                     _save_state(run, settings, epoch.state(), records)
                     saved = time.monotonic()
+                if stopping:  # with the whole study, to be resumed
+                    return
         except Diverged as error:
             run.diverged(str(error))
         finally:

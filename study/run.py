@@ -34,6 +34,7 @@ from study.errors import (  # noqa: E402
     Paused,
     StudyError,
 )  # fmt: skip
+from study.execution.stopping import LIMIT_S, Stopping  # noqa: E402
 
 if TYPE_CHECKING:
     from study.design import Study
@@ -102,7 +103,10 @@ def run(
         if dry_run:
             return _planned(asked, pilot)
         with outliving_readers():
-            return _carried_out(asked, resume=resume, pilot=pilot, other=other_environment)
+            return _carried_out(
+                asked, resume=resume, pilot=pilot, other=other_environment,
+                stopping=stopped.stopping,
+            )  # fmt: skip
     except StudyError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
@@ -131,14 +135,23 @@ class _Stopped:
 
     code, why = INTERRUPTED, "interrupted"
 
+    def __init__(self) -> None:
+        self.stopping = Stopping()
+
     def by(self, number: int, frame: FrameType | None) -> None:
         """A signal's handler."""
-        # A second Ctrl-C while Ray is being shut down would only break the orderly end.
-        for other in _STOPPING:
-            signal.signal(other, signal.SIG_IGN)
-        if number in (signal.SIGUSR1, signal.SIGALRM):
-            asked = "SIGUSR1" if number == signal.SIGUSR1 else "--stop-after"
-            self.code, self.why = TO_BE_CONTINUED, f"stopped by {asked}"
+        stopping = self.stopping
+        if not stopping.asked:
+            if number in (signal.SIGUSR1, signal.SIGALRM):
+                asked = "SIGUSR1" if number == signal.SIGUSR1 else "--stop-after"
+                self.code, self.why = TO_BE_CONTINUED, f"stopped by {asked}"
+            stopping.asked = True
+            if stopping.heeded:  # it raises KeyboardInterrupt once the trainings have ended
+                signal.setitimer(signal.ITIMER_REAL, LIMIT_S + 10)  # unless it hangs
+                return
+        elif not stopping.heeded:
+            return  # a second Ctrl-C while Ray is being shut down would only break the orderly end
+        stopping.heeded = False
         raise KeyboardInterrupt
 
 
@@ -212,7 +225,9 @@ def _planned(asked: _Asked, pilot: str | None) -> int:
     return DONE
 
 
-def _carried_out(asked: _Asked, *, resume: bool, pilot: str | None, other: bool) -> int:
+def _carried_out(
+    asked: _Asked, *, resume: bool, pilot: str | None, other: bool, stopping: Stopping
+) -> int:
     console = _console()
     with console.status(f"reading {asked.spec}"):  # in a terminal, until the next line
         from study.session import Request, carry_out
@@ -228,6 +243,7 @@ def _carried_out(asked: _Asked, *, resume: bool, pilot: str | None, other: bool)
         own_process=True,
         other_environment=other,
         pilot=pilot,
+        stopping=stopping,
     )
     return carry_out(request, console)[0]
 

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from study import phases, planning
 from study.design import Study
 from study.errors import StudyError
 from study.execution.ray_thread import RayThread
+from study.execution.stopping import Stopping
 from study.masking import masked
 from study.records import Ending, Environment, Ledger, environment_here
 from study.reporting import (
@@ -51,6 +52,7 @@ class Request:
         own_process: whether the process is the command's own, which may end it.
         other_environment: continue although it changed, which moves numbers.
         pilot: an earlier study that has measured the spread, for the plan.
+        stopping: asks to end before all is done.
     """
 
     study: Study
@@ -62,6 +64,7 @@ class Request:
     own_process: bool = False
     other_environment: bool = False
     pilot: str | None = None
+    stopping: Stopping = field(default_factory=Stopping)
 
 
 def carry_out(request: Request, console: Console) -> tuple[int, Folder]:
@@ -222,7 +225,7 @@ class Session:
         ray: RayThread,
     ) -> None:
         self.study, self.ray = request.study, ray
-        self.own_process = request.own_process
+        self.own_process, self.stopping = request.own_process, request.stopping
         self.folder, self.tracker, self.console = folder, tracker, console
         self.number, self.storage = number, storage
         stamp = {"design": folder.hash(), "log": folder.log.hashes()[-1]}
@@ -308,6 +311,7 @@ class Session:
                 own_process=self.own_process,
                 patience=self.study.resources.patience,
                 warn=_warn,
+                stopping=self.stopping,
             )
 
     def _score(self, ending: Ending) -> float | None:

@@ -47,9 +47,12 @@ class Dispatcher:
         self._again: deque[tuple[Job, list[Record]]] = deque()
         self._awaited: set[str] = set()  # second runs that have not been heard of yet
         self._lost: Counter[str] = Counter()  # workers lost before any report, by job
+        self.stopping = False  # nothing new starts, and what ends early goes on another time
 
     def start(self, trial_id: str) -> Job | None:
         """The next job, with its share of GPUs; None while others must end or begin first."""
+        if self.stopping:
+            return None
         if self._again:
             job, self._records[trial_id] = self._again.popleft()
             self._awaited.add(trial_id)
@@ -71,8 +74,14 @@ class Dispatcher:
     def exhausted(self) -> bool:
         if self._broken is not None:
             return True
+        if self.stopping:
+            return self.idle()
         # A running job may still have to be run again.
         return self._source.remaining() == 0 and not self._again and not self._jobs
+
+    def idle(self) -> bool:
+        """Whether no job is under way."""
+        return not self._jobs
 
     def result(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Whether the job should stop."""
@@ -137,6 +146,9 @@ class Dispatcher:
         if job is None:
             return
         self._awaited.discard(trial_id)
+        if self.stopping and trial_id not in self._outcomes:
+            del self._records[trial_id]
+            return
         if trial_id in self._short:  # to everybody else it is still running
             self._short.discard(trial_id)
             self._again.append((_with_more(job), self._records.pop(trial_id)))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +35,7 @@ from study.execution.dispatcher import STARTS, Dispatcher, Work, default_work
 from study.execution.protocols import Monitor, Source
 from study.execution.ray_cluster import end_worker, own_node_alive
 from study.execution.resources import Share
+from study.execution.stopping import LIMIT_S, Stopping
 from study.execution.watchdog import watching
 from study.workload import Stopped
 
@@ -56,6 +59,7 @@ def execute(
     own_process: bool = True,
     patience: float | Literal["auto", "none"] = "auto",
     warn: Callable[[str], None] = lambda text: None,
+    stopping: Stopping | None = None,
 ) -> None:
     """Run jobs until the source has none left and all have ended.
 
@@ -74,12 +78,17 @@ def execute(
         warn: is told of such workers.
         own_process: whether this process may be ended where Ray has died and a call hangs.
         work: what a worker does with a job, if not `study.execution.worker.run_job`.
+        stopping: asks to end before all have: what is under way saves its state first.
+
+    Raises:
+        KeyboardInterrupt: it was asked to stop.
     """
     remaining = source.remaining()
     if not remaining:
         return
     conductor = Dispatcher(source, monitors, threads=share.cpus, gpus=share.gpus, patience=patience)
-    with _registered(conductor):
+    stopping = stopping or Stopping()
+    with _registered(conductor), stopping.heeding():
         tuner = tune.Tuner(
             tune.with_resources(_trainable(work), _resources(share.cpus)),
             tune_config=TuneConfig(
@@ -96,7 +105,7 @@ def execute(
                 stop=_stop,
                 failure_config=FailureConfig(max_failures=retries),
                 checkpoint_config=CheckpointConfig(num_to_keep=1),
-                callbacks=[_EndHanging(warn)],
+                callbacks=[_EndHanging(warn), _EndInOrder(stopping, folder, warn)],
             ),
         )
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
@@ -123,12 +132,14 @@ def _trainable(work: Work | None) -> Callable[[dict[str, Any]], None]:
     """What a worker runs: a plain job with Ray's report."""
 
     def trainable(config: dict[str, Any]) -> None:
-        ended = threading.Event()
+        ended, stopped = threading.Event(), False
 
         def report(result: dict[str, Any]) -> None:
+            nonlocal stopped
             try:
                 tune.report(result)
             except SystemExit:  # how Tune ends the thread of a function that it has stopped
+                stopped = True
                 threading.Thread(target=_end_if_stuck, args=(ended,), daemon=True).start()
                 raise Stopped from None
 
@@ -137,7 +148,8 @@ def _trainable(work: Work | None) -> Callable[[dict[str, Any]], None]:
             report({"process": (os.getpid(), context.get_node_id())})
             (work or default_work())(config["job"], report, threads=int(config["threads"]))
         except Stopped:
-            sys.exit(0)
+            if stopped:  # else the whole study stops, and Tune takes this for the function's end
+                sys.exit(0)
         finally:
             ended.set()
 
@@ -179,6 +191,43 @@ class _EndHanging(Callback):
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune pickles callbacks and never reads them again
+
+
+class _EndInOrder(Callback):
+    """Lets trainings save their state and end when the study is asked to stop; then Tune ends."""
+
+    def __init__(self, stopping: Stopping, folder: Path, warn: Callable[[str], None]) -> None:
+        self._stopping, self._warn = stopping, warn
+        self._file = folder / "ray" / "stopping"
+        self._file.unlink(missing_ok=True)  # of a driver that was killed
+        self._since: float | None = None
+        self._usr1 = signal.getsignal(signal.SIGUSR1)
+
+    def setup(self, **info: Any) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGUSR1, self._usr1)  # which Tune has just taken for itself
+
+    def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        if not self._stopping.asked:
+            return
+        conductor = _ACTIVE[-1]
+        if self._since is None:
+            self._since, conductor.stopping = time.monotonic(), True
+            with contextlib.suppress(OSError):  # on a full disk they could not save either
+                self._file.touch()
+            if not conductor.idle():
+                self._warn(
+                    f"stopping: what is training saves its state, for at most {LIMIT_S:.0f} s; "
+                    "Ctrl-C ends it at once"
+                )
+        if time.monotonic() - self._since > LIMIT_S and not conductor.idle():
+            self._warn(
+                "some trainings did not report in time; they go on from what they saved before"
+            )
+            raise KeyboardInterrupt
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
 
 
 def _stop(trial_id: str, result: dict[str, Any]) -> bool:

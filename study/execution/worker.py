@@ -29,9 +29,9 @@ def run_job(data: Mapping[str, Any], report: Report, *, threads: int = 1) -> Non
 
     Each report is `{"records": [...], "environment": {...}, "outcome": None}`; the last one's
     outcome is "finished", "diverged" or "failed" with `failure`, a text, and `out_of_memory` if
-    that was the cause. A job
-    that finds its checkpoint continues from it and reports the epochs before it again: the driver
-    may not have heard of them.
+    that was the cause. A job that is stopped with its whole study keeps its checkpoint. One that
+    finds its checkpoint continues from it and reports the epochs before it again: the driver may
+    not have heard of them.
 
     Args:
         data: `Job.plain()`.
@@ -39,7 +39,7 @@ def run_job(data: Mapping[str, Any], report: Report, *, threads: int = 1) -> Non
         threads: CPU threads, as many as cores were assigned.
 
     Raises:
-        Stopped: the driver has stopped the job.
+        Stopped: the driver has stopped the job, or stops the study.
     """
     job = job_from(dict(data))
     _reset_gpu_statistics()
@@ -63,7 +63,7 @@ def run_job(data: Mapping[str, Any], report: Report, *, threads: int = 1) -> Non
     finally:
         _empty_gpu_cache()  # this process is used again, others may be on the same card
         stopped = isinstance(sys.exc_info()[1], Stopped)
-        if not to_be_continued and (stopped or sys.exc_info()[0] is None):
+        if not (to_be_continued or outbox.paused) and (stopped or sys.exc_info()[0] is None):
             checkpoint.remove()
 
 
@@ -110,6 +110,7 @@ def _run(
         _first_epoch=workload.first_epoch,
         _spent_before=outbox.spent_before,
         _on_folder=outbox.keep,
+        _stopping=outbox.stopping,
     )
 
 
@@ -132,7 +133,10 @@ class _Outbox:
         self._waiting: list[dict[str, Any]] = []
         self._all: list[Record] = []
         self._earlier: list[Record] = []
-        self._fresh, self._stopped = True, False
+        self._fresh, self._stopped, self._ended = True, False, False
+        self._stop_file = Path(job.stop_file)
+        self._overdue = self._told = False  # to stop with the study, to the function's knowledge
+        self.paused = False  # the function has ended before its training
         self._sent = time.monotonic()
 
     def resume(self, earlier: list[Record]) -> None:
@@ -170,6 +174,16 @@ class _Outbox:
         else:
             self._checkpoint.add(record)
         self._add(record, last)
+        if not self._ended:
+            if self._overdue:
+                self._stopped = self.paused = True
+                raise Stopped
+            self._overdue = self._stop_file.exists()  # after it, the function may save its state
+
+    def stopping(self) -> bool:
+        """Whether the study is being stopped; a function that knows may return."""
+        self._told = self._stop_file.exists()
+        return self._told
 
     def _check_continuity(self, epoch: int) -> None:
         if not self._earlier:
@@ -186,6 +200,7 @@ class _Outbox:
         self._all.append(record)
         self._waiting.append(record.plain())
         last = last or record.epoch >= (self._job.planned_epochs or float("inf"))
+        self._ended = last
         due = time.monotonic() - self._sent > FLUSH_EVERY_S
         if not last and (due or record.epoch in self._job.decide_at):
             self.flush(None)
@@ -231,8 +246,9 @@ class _Outbox:
             raise
 
     def raise_if_stopped(self) -> None:
-        """For a function that has swallowed the exception that stops it."""
-        if self._stopped:
+        """For a function that has swallowed the exception, or has returned because it was told."""
+        self.paused = self.paused or (self._told and not self._ended)
+        if self._stopped or self.paused:
             raise Stopped
 
 

@@ -78,6 +78,11 @@ class Job:
         return f"{self.folder}/kept/{self.key}"
 
     @property
+    def stop_file(self) -> str:
+        """The file that is there while the study is being stopped."""
+        return f"{self.folder}/ray/stopping"
+
+    @property
     def planned_epochs(self) -> int | None:
         """Epochs of a training that is not stopped; with a budget of seconds, at most."""
         return self.planned or self.config.get("epochs")

@@ -20,7 +20,7 @@ Send = Callable[[int, dict[str, float], dict[str, tuple[int, int]], bool, list[F
 
 
 class Stopped(BaseException):
-    """The search has stopped this trial. Raised by `Run.report`: let it pass.
+    """The search has stopped this trial, or the study ends. Raised by `Run.report`: let it pass.
 
     Not an `Exception`, so that a training loop's `except Exception` does not swallow it.
     """
@@ -72,6 +72,7 @@ class Run:
     _device: Callable[[], str] = field(default=lambda: "cpu", repr=False)
     _spent_before: Callable[[int], float] = field(default=lambda epoch: 0.0, repr=False)
     _on_folder: Callable[[], None] = field(default=lambda: None, repr=False)
+    _stopping: Callable[[], bool] = field(default=lambda: False, repr=False)
 
     def __post_init__(self) -> None:
         self._started, self._process = time.monotonic(), os.getpid()
@@ -98,6 +99,15 @@ class Run:
         self._on_folder()
         return self._home
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the study is being stopped: save the state in `folder` and return.
+
+        The training goes on from there when the study is resumed. A function that does not ask is
+        stopped by its report after the next one; what it has saved is kept all the same.
+        """
+        return self._stopping()
+
     def report(
         self,
         epoch: int,
@@ -119,7 +129,8 @@ class Run:
                 split gave too, see `test_epochs`.
 
         Raises:
-            Stopped: the search stops the trial here; let it pass.
+            Stopped: the search stops the trial here, or the study is being stopped and this is the
+                second report since; let it pass.
             ReportError: the report cannot be used.
         """
         if os.getpid() != self._process:

@@ -43,6 +43,7 @@ class Run:
     threads: int = 1
     prepared: str = ""
     stop_at: int | None = None
+    stopping: bool = False
     told: list[tuple[int, dict[str, float], Any]] = field(default_factory=list)
     earlier: list[tuple[int, dict[str, float], Any]] = field(default_factory=list)
 

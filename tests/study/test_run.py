@@ -498,6 +498,29 @@ def test_a_study_that_is_stopped_ends_in_order_and_resumes(
     assert all(file.read_bytes() == content for file, content in kept.items())
 
 
+def test_a_first_signal_waits_for_the_trainings_and_a_second_one_does_not():
+    stopped = run_module._Stopped()
+    try:
+        heeding = stopped.stopping.heeding()
+        heeding.__enter__()
+        stopped.by(signal.SIGUSR1, None)
+        assert 20 < signal.getitimer(signal.ITIMER_REAL)[0] <= 30  # should the loop hang
+        with pytest.raises(KeyboardInterrupt):
+            heeding.__exit__(None, None, None)
+        stopped.by(signal.SIGINT, None)  # Ray is being shut down
+        assert stopped.code == 75
+
+        stopped = run_module._Stopped()
+        with stopped.stopping.heeding():
+            stopped.by(signal.SIGINT, None)
+            with pytest.raises(KeyboardInterrupt):
+                stopped.by(signal.SIGALRM, None)
+            stopped.stopping.asked = False
+        assert stopped.code == 130
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 @pytest.mark.parametrize("lost", ["a pipe that closed", "a full disk"])
 def test_a_study_outlives_whoever_reads_its_output(tmp_path, monkeypatch, lost):
     """`study.run … | head -1` ends with its verdict on disk."""

@@ -77,6 +77,28 @@ def test_a_job_that_was_heard_of_is_not_started_again_here():
 
 
 @pytest.mark.slow
+def test_of_a_study_that_is_stopped_only_what_has_ended_is_noted():
+    source = OneJob()
+    conductor = Dispatcher(source, (), threads=1, gpus=0)
+    conductor.start("first")
+    conductor.result("first", record(1))
+    source.waiting.append("another")
+    conductor.stopping = True
+    assert conductor.start("second") is None
+    assert not conductor.exhausted()
+    conductor.end("first", lost=None)
+    assert conductor.exhausted()
+    assert source.endings == []
+
+    source = OneJob()
+    conductor = Dispatcher(source, (), threads=1, gpus=0)
+    conductor.start("first")
+    conductor.stopping = True
+    conductor.result("first", record(2, "finished"))
+    conductor.end("first", lost=None)
+    assert [ending.outcome for ending in source.endings] == ["finished"]
+
+
 @pytest.mark.parametrize(("ended", "code"), [(False, 1), (True, 0)])
 def test_a_worker_whose_stopped_function_does_not_return_is_ended(ended: bool, code: int):
     lines = [

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from in_process import execute_here, plain_job
 
 from contrastive.workload import WORKLOAD
@@ -21,6 +22,7 @@ from study.execution.ray_tune import execute
 from study.execution.resources import Share, share
 from study.records.job import Job, Record, work
 from study.records.ledger import Ledger
+from study.run import _Stopped
 from study.spec.find_workload import resolved
 
 CONFIG = {"dataset": "digits", "train_limit": 100, "batch_size": 20}
@@ -233,6 +235,42 @@ def test_a_killed_worker_is_replaced_and_no_epoch_is_told_twice(ray, tmp_path, c
     assert source.endings[long.key].outcome == "finished"
     assert source.epochs[long.key] == list(range(1, 61))
     assert "died" not in "".join(capsys.readouterr())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_study_that_is_asked_to_stop_saves_what_is_training(ray, tmp_path):
+    """By SIGUSR1, whose handler Tune replaces by its own."""
+    jobs = [job(tmp_path, arm, 0, epochs=60) for arm in "ab"]
+    source, said, stopped = Listed(jobs), [], _Stopped()
+
+    def ask() -> None:
+        while not all(len(source.epochs[j.key]) > 3 for j in jobs):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    thread = threading.Thread(target=ask)
+    before = signal.signal(signal.SIGUSR1, stopped.by)
+    try:
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            execute(
+                source, share=SHARE, folder=tmp_path, session="asked", retries=1,
+                warn=said.append, stopping=stopped.stopping,
+            )  # fmt: skip
+    finally:
+        thread.join()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGUSR1, before)
+    assert stopped.code == 75
+    (told,) = said
+    assert "saves its state" in told
+    assert source.endings == {}
+    reached = {j.key: source.epochs[j.key][-1] for j in jobs}
+    assert max(reached.values()) < 60
+    for j in jobs:  # periodic checkpoints come every 30 s only
+        saved = torch.load(Path(j.checkpoint) / "state.pt", weights_only=True)
+        assert saved["state"]["epoch"] >= reached[j.key]
 
 
 @pytest.mark.slow

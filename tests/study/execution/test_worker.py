@@ -17,6 +17,7 @@ from study.execution.worker import run_job
 from study.records.job import Job, job_from, record_from
 from study.records.ledger import Ending, Ledger
 from study.records.rows import result_rows
+from study.workload import Stopped
 
 TINY = {"dataset": "digits", "train_limit": 60, "batch_size": 20, "epochs": 3}
 
@@ -140,6 +141,32 @@ def test_a_killed_job_goes_on_from_its_checkpoint_and_reports_the_same(tmp_path,
     assert plain_values(again) == plain_values(whole)
     assert trained == [2, 3]  # an epoch is saved once it has been reported
     assert not Path(interrupted.checkpoint).exists()
+
+
+def test_a_job_that_ends_with_its_study_saves_its_last_epoch_first(tmp_path, monkeypatch):
+    """However recent its last checkpoint is."""
+    whole = reports(job(tmp_path / "whole"))
+    monkeypatch.setattr(worker, "FLUSH_EVERY_S", 0.0)
+    data, told = job(tmp_path), []
+    asked = Path(data.stop_file)
+
+    def stops(report):
+        told.append(report)
+        if any(record["epoch"] == 1 for record in report["records"]):
+            asked.parent.mkdir(parents=True)
+            asked.touch()
+
+    with pytest.raises(Stopped):
+        run_job(data.plain(), stops)
+    assert [report["outcome"] for report in told] == [None, None]
+    saved = torch.load(Path(data.checkpoint) / "state.pt", weights_only=True)
+    assert saved["state"]["epoch"] == 1
+    asked.unlink()
+    trained = noted(monkeypatch)
+    again = reports(data)
+    assert plain_values(again) == plain_values(whole)
+    assert trained == [2, 3]
+    assert not Path(data.checkpoint).exists()
 
 
 @pytest.mark.parametrize("dies_at", [2, 3])

@@ -245,6 +245,68 @@ def test_a_function_continues_from_what_it_saved_and_all_epochs_are_reported(job
     assert not Path(data.checkpoint).exists()
 
 
+RETURNS = f"{RESUMES}        if run.stopping: return\n"
+SWALLOWS = RESUMES.replace("run.report", "try: run.report").replace(
+    "        saved.write", "        except BaseException: continue\n        saved.write"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "planned", "trained"),
+    [
+        (RETURNS, 4, "1234"),
+        (RETURNS, None, "1234"),
+        (RESUMES, 4, "12334"),  # stopped by the report after the next one, which saves nothing
+        (SWALLOWS, 4, "123434"),
+    ],
+)
+def test_a_function_that_ends_with_its_study_goes_on_from_what_it_saved(
+    job, monkeypatch, body: str, planned: int | None, trained: str
+):
+    monkeypatch.setattr("study.execution.worker.FLUSH_EVERY_S", 0.0)
+    config = {"epochs": 4} if planned else {"rounds": 4}
+    if not planned:
+        body = body.replace("epochs", "rounds")
+    data = job(body, parameters=f"{next(iter(config))}: int = 4", config=config, planned=planned)
+    found: list[dict] = []
+    with pytest.raises(Stopped):
+        run_job(data.plain(), stopping_study(data, 2, found))
+    assert {report["outcome"] for report in found} == {None}
+    Path(data.stop_file).unlink()
+    found = carried_out(data)
+    assert epochs(found) == [1, 2, 3, 4]
+    assert found[-1]["outcome"] == "finished"
+    assert Path(data.checkpoint).with_name("trained").read_text().split() == list(trained)
+    assert not Path(data.checkpoint).exists()
+
+
+@pytest.mark.parametrize("after", [2, 3])
+def test_a_training_that_is_done_when_its_study_stops_has_finished(job, tmp_path, after: int):
+    """Asked before the report of the last epoch, or between the last two."""
+    asked = tmp_path / "study" / "ray" / "stopping"
+    asked.parent.mkdir(parents=True)
+    body = f"""
+    import pathlib
+    for epoch in range(1, epochs + 1):
+        if epoch == {after}: pathlib.Path({str(asked)!r}).touch()
+        run.report(epoch, {{"val/error": 1 / epoch}})
+        if epoch == 3 and run.stopping: return
+    """
+    assert ended(job(body)) == ("finished", "")
+
+
+def stopping_study(job: Job, epoch: int, found: list[dict]):
+    """The study is asked to stop as an epoch is reported."""
+
+    def report(result: dict) -> None:
+        found.append(result)
+        if any(record["epoch"] == epoch for record in result["records"]):
+            Path(job.stop_file).parent.mkdir(parents=True)
+            Path(job.stop_file).touch()
+
+    return report
+
+
 def test_what_was_reported_first_counts(job, monkeypatch):
     monkeypatch.setattr("study.execution.worker.FLUSH_EVERY_S", 0.0)
     body = """
