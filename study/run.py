@@ -34,7 +34,7 @@ from study.errors import (  # noqa: E402
     Paused,
     StudyError,
 )  # fmt: skip
-from study.execution.stopping import LIMIT_S, Stopping  # noqa: E402
+from study.execution.watchdog import STOP_WITHIN_S, Stopping  # noqa: E402
 
 if TYPE_CHECKING:
     from study.design import Study
@@ -147,7 +147,7 @@ class _Stopped:
                 self.code, self.why = TO_BE_CONTINUED, f"stopped by {asked}"
             stopping.asked = True
             if stopping.heeded:  # it raises KeyboardInterrupt once the trainings have ended
-                signal.setitimer(signal.ITIMER_REAL, LIMIT_S + 10)  # unless it hangs
+                signal.setitimer(signal.ITIMER_REAL, STOP_WITHIN_S + 10)  # unless it hangs
                 return
         elif not stopping.heeded:
             return  # a second Ctrl-C while Ray is being shut down would only break the orderly end

@@ -20,7 +20,7 @@ from study import phases, planning
 from study.design import Study
 from study.errors import StudyError
 from study.execution.ray_thread import RayThread
-from study.execution.stopping import Stopping
+from study.execution.watchdog import Stopping
 from study.masking import masked
 from study.records import Ending, Environment, Ledger, environment_here
 from study.reporting import (

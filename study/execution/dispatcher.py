@@ -68,7 +68,7 @@ class Dispatcher:
             for monitor in self._monitors:
                 monitor.on_start(job)
         self._jobs[trial_id] = job
-        self._patience.started(trial_id, job.phase, job.planned_epochs)
+        self._patience.started(trial_id, job.arm, job.phase, job.planned_epochs)
         return job
 
     def exhausted(self) -> bool:

@@ -35,11 +35,10 @@ from study.execution.dispatcher import STARTS, Dispatcher, Work, default_work
 from study.execution.protocols import Monitor, Source
 from study.execution.ray_cluster import end_worker, own_node_alive
 from study.execution.resources import Share
-from study.execution.stopping import LIMIT_S, Stopping
-from study.execution.watchdog import watching
+from study.execution.watchdog import STOP_WITHIN_S, Stopping, watching
 from study.workload import Stopped
 
-STOP_WITHIN_S = 30.0  # for a function to clean up after it was stopped
+CLEAN_UP_WITHIN_S = 30.0  # for a function that was stopped
 
 _RAY_DIED = (
     "Ray on this machine has died (its raylet or its head); what has finished is kept\n"
@@ -158,7 +157,7 @@ def _trainable(work: Work | None) -> Callable[[dict[str, Any]], None]:
 
 def _end_if_stuck(ended: threading.Event) -> None:
     """End this worker if a stopped function does not return: its slot is waited for."""
-    if not ended.wait(STOP_WITHIN_S):
+    if not ended.wait(CLEAN_UP_WITHIN_S):
         os._exit(1)
 
 
@@ -217,10 +216,10 @@ class _EndInOrder(Callback):
                 self._file.touch()
             if not conductor.idle():
                 self._warn(
-                    f"stopping: what is training saves its state, for at most {LIMIT_S:.0f} s; "
-                    "Ctrl-C ends it at once"
+                    f"stopping: trainings save their state, for at most {STOP_WITHIN_S:.0f} s; "
+                    "Ctrl-C ends them at once"
                 )
-        if time.monotonic() - self._since > LIMIT_S and not conductor.idle():
+        if time.monotonic() - self._since > STOP_WITHIN_S and not conductor.idle():
             self._warn(
                 "some trainings did not report in time; they go on from what they saved before"
             )

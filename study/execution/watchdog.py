@@ -1,6 +1,7 @@
-"""The watchdog: whether what this process waits for is still there, and who has been silent long.
+"""The watchdog: whether what this process waits for is still there, and how long it waits.
 
-`watching` interrupts a wait for a Ray that has died; `Patience` finds trainings that hang.
+`watching` interrupts a wait for a Ray that has died; `Patience` finds trainings that hang;
+`Stopping` lets those of a study that is to end save their state first.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ EVERY_S = 3.0
 ERRORS = 3  # in a row; a single one may be a call that was lost, or a head that is busy
 END_AFTER_S = 10.0
 
-# A training is given up after so many times what is known to be long, and a minute.
+# A training is given up after so many times what is known to be long, of itself and its arm or of
+# other arms, and a minute.
 OF_ITS_OWN, OF_OTHERS, AT_LEAST_S = 3, 10, 60.0
 _LONGEST_STEP_S = 2.0
+STOP_WITHIN_S = 20.0  # whoever has not reported by then loses what was done since its last save
 
 Stage = Literal["first", "epochs", "closing"]
 
@@ -72,6 +75,34 @@ def watching(
         ended.set()
 
 
+@dataclass
+class Stopping:
+    """From whoever asks the study to stop, a signal's handler, to the loop that hears of trainings.
+
+    Attributes:
+        asked: whether the study is to stop.
+        heeded: whether a loop is under way that raises KeyboardInterrupt soon after it was asked.
+    """
+
+    asked: bool = False
+    heeded: bool = False
+
+    @contextmanager
+    def heeding(self) -> Iterator[None]:
+        """A block that ends soon after it was asked.
+
+        Raises:
+            KeyboardInterrupt: it was asked.
+        """
+        self.heeded = True
+        try:
+            yield
+        finally:
+            self.heeded = False
+        if self.asked:
+            raise KeyboardInterrupt
+
+
 def _interrupt(thread: threading.Thread) -> None:
     """Raise KeyboardInterrupt in a thread."""
     if thread is threading.main_thread():
@@ -100,6 +131,7 @@ def _end(reason: Exception) -> None:
 class _Waiting:
     """A training that is under way."""
 
+    arm: str
     phase: str
     planned: int | None
     since: float
@@ -113,8 +145,9 @@ class Patience:
     """How long trainings may be silent, by what they and others took before.
 
     Three times the longest time between two of its own reports, and a minute; before its first one
-    and after its last epoch but one, when it evaluates, ten times what others took, and a minute;
-    without a limit as long as none has come so far. Twice as long after each time that it was given
+    and after its last epoch but one, when it evaluates, three times what others of its arm took, or
+    ten times what those of other arms did, and a minute; without a limit as long as none has come
+    so far. Twice as long after each time that it was given
     up: whoever shares the machine may have slowed it down.
 
     Its clock goes only while `tick` is called: while the loop that hears of reports stands still,
@@ -128,7 +161,7 @@ class Patience:
     _now: float = 0.0
     _ticked: float = field(default_factory=lambda: time.monotonic())
     _waiting: dict[str, _Waiting] = field(default_factory=dict)
-    _taken: dict[tuple[str, Stage], float] = field(default_factory=dict)
+    _taken: dict[tuple[str, ...], float] = field(default_factory=dict)
 
     def tick(self) -> None:
         """Let the clock go on."""
@@ -136,9 +169,9 @@ class Patience:
         self._now += min(now - self._ticked, _LONGEST_STEP_S)
         self._ticked = now
 
-    def started(self, trial: str, phase: str, planned: int | None) -> None:
-        """A training begins, with so many epochs if that is known."""
-        self._waiting[trial] = _Waiting(phase, planned, self._now)
+    def started(self, trial: str, arm: str, phase: str, planned: int | None) -> None:
+        """A training of an arm begins, with so many epochs if that is known."""
+        self._waiting[trial] = _Waiting(arm, phase, planned, self._now)
 
     def heard(self, trial: str, epoch: int, *, ended: bool) -> None:
         """It has reported up to an epoch, and has ended or not."""
@@ -146,8 +179,8 @@ class Patience:
         if found is None:  # has said so before
             return
         gap, found.since = self._now - found.since, self._now
-        known = (found.phase if found.stage == "closing" else "", found.stage)
-        self._taken[known] = max(gap, self._taken.get(known, 0.0))
+        for known in (_kind(found), (*_kind(found), found.arm)):
+            self._taken[known] = max(gap, self._taken.get(known, 0.0))
         if found.stage == "epochs":
             found.longest = max(gap, found.longest)
         if ended:
@@ -180,9 +213,15 @@ class Patience:
         if waiting.stage == "epochs" and waiting.longest:
             limit = OF_ITS_OWN * waiting.longest
         else:
-            phase = waiting.phase if waiting.stage == "closing" else ""
-            taken = self._taken.get((phase, waiting.stage))
+            alike = self._taken.get((*_kind(waiting), waiting.arm))
+            taken = self._taken.get(_kind(waiting)) if alike is None else alike
             if taken is None:
                 return None
-            limit = OF_OTHERS * max(taken, waiting.longest)
+            times = OF_OTHERS if alike is None else OF_ITS_OWN
+            limit = times * max(taken, waiting.longest)
         return (limit + AT_LEAST_S) * 2**waiting.given_up
+
+
+def _kind(waiting: _Waiting) -> tuple[str, ...]:
+    """What takes about as long: the test split is read at the end of the confirmation's only."""
+    return waiting.stage, waiting.phase if waiting.stage == "closing" else ""

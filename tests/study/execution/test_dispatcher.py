@@ -104,7 +104,7 @@ def test_a_worker_whose_stopped_function_does_not_return_is_ended(ended: bool, c
     lines = [
         "import threading",
         "from study.execution import ray_tune",
-        "ray_tune.STOP_WITHIN_S = 0.1",
+        "ray_tune.CLEAN_UP_WITHIN_S = 0.1",
         "ended = threading.Event()",
         f"{ended} and ended.set()",
         "ray_tune._end_if_stuck(ended)",

@@ -264,7 +264,7 @@ def test_a_study_that_is_asked_to_stop_saves_what_is_training(ray, tmp_path):
         signal.signal(signal.SIGUSR1, before)
     assert stopped.code == 75
     (told,) = said
-    assert "saves its state" in told
+    assert "save their state" in told
     assert source.endings == {}
     reached = {j.key: source.epochs[j.key][-1] for j in jobs}
     assert max(reached.values()) < 60

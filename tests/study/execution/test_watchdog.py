@@ -111,9 +111,11 @@ def clock(monkeypatch) -> Callable[[float], None]:
     return passes
 
 
-def trained(clock, patience: Patience, *, first=9.0, epoch=4.0, closing=20.0, phase="search"):
+def trained(
+    clock, patience: Patience, *, first=9.0, epoch=4.0, closing=20.0, phase="search", arm="x"
+):
     """One training of four epochs from beginning to end."""
-    patience.started("one", phase, 4)
+    patience.started("one", arm, phase, 4)
     clock(first, patience)
     patience.heard("one", 1, ended=False)
     for number in (2, 3):
@@ -134,48 +136,63 @@ def silence_until_overdue(clock, patience: Patience, at_most: float = 2000) -> f
 
 def test_nothing_is_given_up_before_anything_is_known(clock):
     patience = Patience()
-    patience.started("a", "search", 4)
+    patience.started("a", "x", "search", 4)
     assert silence_until_overdue(clock, patience) is None
 
 
+@pytest.mark.parametrize("arm", ["x", "y"])
 @pytest.mark.parametrize(
-    ("reported", "phase", "limit"),
+    ("reported", "phase", "taken", "own"),
     [
-        ([], "search", 10 * 9 + 60),  # what others took to their first report
-        ([1], "search", 10 * 4 + 60),  # the same for its second epoch
-        ([1, 2], "search", 3 * 6 + 60),  # three times its own longest
-        ([1, 2, 3], "search", 10 * 20 + 60),  # the evaluation after the last epoch
-        ([1, 2, 3], "confirm", None),  # where the test split is read: none has been seen there
+        ([], "search", 9, 0),  # what others took to their first report
+        ([1], "search", 4, 0),  # the same for its second epoch
+        ([1, 2], "search", None, 6),  # its own longest
+        ([1, 2, 3], "search", 20, 6),  # the evaluation after the last epoch
+        ([1, 2, 3], "confirm", None, None),  # where the test split is read: none has been seen
     ],
 )
-def test_the_limit_is_what_is_known_to_be_long(clock, reported, phase, limit):
+def test_the_limit_is_what_is_known_to_be_long(clock, reported, phase, taken, own, arm):
+    """Three times that, or ten times where only trainings of another arm were seen; a minute."""
     patience = Patience()
     trained(clock, patience)
-    patience.started("a", phase, 4)
+    patience.started("a", arm, phase, 4)
     for epoch in reported:
         clock(6, patience)
         patience.heard("a", epoch, ended=False)
     found = silence_until_overdue(clock, patience)
-    assert found is None if limit is None else limit < found <= limit + 1
+    if taken is None and own is None:
+        assert found is None
+        return
+    limit = 3 * own if taken is None else (3 if arm == "x" else 10) * taken
+    assert limit + 60 < found <= limit + 61
+
+
+def test_of_several_trainings_of_an_arm_the_slowest_counts(clock):
+    patience = Patience()
+    trained(clock, patience, first=2)
+    trained(clock, patience, first=30)
+    trained(clock, patience, first=300, arm="y")
+    patience.started("a", "x", "search", 4)
+    assert 150 < silence_until_overdue(clock, patience) <= 151
 
 
 def test_each_time_the_limit_doubles(clock):
     patience = Patience(30)
-    patience.started("a", "search", 4)
+    patience.started("a", "x", "search", 4)
     assert [silence_until_overdue(clock, patience) for _ in range(3)] == [31, 61, 121]
 
 
 def test_without_limit_none_is_given_up(clock):
     patience = Patience("none")
     trained(clock, patience)
-    patience.started("a", "search", 4)
+    patience.started("a", "x", "search", 4)
     assert silence_until_overdue(clock, patience) is None
 
 
 def test_a_loop_that_stands_still_blames_nobody(clock):
     """A disk that blocks the driver, a laptop that sleeps."""
     patience = Patience(30)
-    patience.started("a", "search", 4)
+    patience.started("a", "x", "search", 4)
     clock(20, patience)
     clock.now[0] += 3600
     patience.tick()
@@ -184,18 +201,18 @@ def test_a_loop_that_stands_still_blames_nobody(clock):
 
 def test_a_training_without_a_planned_end_may_evaluate_after_any_epoch(clock):
     patience = Patience()
-    patience.started("one", "search", None)
+    patience.started("one", "x", "search", None)
     for epoch in (1, 2, 3):
         clock(50 if epoch == 3 else 2, patience)
         patience.heard("one", epoch, ended=epoch == 3)
-    patience.started("a", "search", None)
+    patience.started("a", "x", "search", None)
     clock(2, patience)
     patience.heard("a", 1, ended=False)
-    assert silence_until_overdue(clock, patience) > 500
+    assert silence_until_overdue(clock, patience) > 3 * 50 + 60
 
 
 def test_an_ended_training_is_not_waited_for(clock):
     patience = Patience(30)
-    patience.started("a", "search", 4)
+    patience.started("a", "x", "search", 4)
     patience.ended("a")
     assert silence_until_overdue(clock, patience) is None
