@@ -29,6 +29,7 @@ Entry = Mapping[str, Any]
 _RECORDED = re.compile(r"^hash: '?[0-9a-f]{64}'?$", re.MULTILINE)
 # What makes two plans the same for the verdicts.
 _DECIDES = ("claims", "margin", "alpha", "scope", "looks", "looks_planned", "correction")
+LOST = ", so that looks may be missing"  # what a break says where the log has lost lines
 
 
 class SessionLog:
@@ -78,14 +79,14 @@ class SessionLog:
         for number, line in enumerate(self._content().splitlines(), 1):
             before = (_parsed(line) or {}).get("before", known[number - 1])
             if before != known[number - 1]:
-                return [f"{name}:{number}: lines before it were changed or taken out"]
+                return [f"{name}:{number}: lines before it were changed or taken out{LOST}"]
         listed = self._listed()
         if listed is None and self._chained():
-            return [f"{self._hashes.name} is missing, which has the hashes of {name}"]
+            return [f"{self._hashes.name} is missing, which has the hashes of {name}{LOST}"]
         if self._emptied(listed):
-            return [f"{self._hashes.name} is damaged, which has the hashes of {name}"]
+            return [f"{self._hashes.name} is damaged, which has the hashes of {name}{LOST}"]
         if set(listed or ()) - set(known):
-            return [f"{name}: its last lines were changed or taken out"]
+            return [f"{name}: its last lines were changed or taken out{LOST}"]
         return []
 
     def adopt(self) -> None:
@@ -135,7 +136,7 @@ def looks_taken(
     Args:
         entries: of the log.
         planned: units of the study as it is planned now: replicates, or seeds.
-        breaks: of the log, which may have lost looks.
+        breaks: of the log and the study, because of which it may have lost looks.
 
     Returns:
         For each number of units the first look: `at`, `units`, `why` in words, and `unplanned`
@@ -162,11 +163,7 @@ def looks_taken(
             if entry.get("unplanned"):
                 look["unplanned"] = True
             found.setdefault((units, other), look)
-    lost = [
-        {"at": None, "units": None, "why": f"{text}, so that looks may be missing",
-         "unplanned": True}
-        for text in breaks
-    ]  # fmt: skip
+    lost = [{"at": None, "units": None, "why": text, "unplanned": True} for text in breaks]
     return [*found.values(), *lost]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.inputs import read_plan
-from analysis.inputs.session_log import looks_taken
+from analysis.inputs.session_log import LOST, looks_taken
 from study.design import Study
 from study.errors import StudyError
 from study.records import Ledger, confirmation_key, digest
@@ -94,12 +94,13 @@ def breaks(folder: Folder) -> list[str]:
     if folder.hash() != folder.computed_hash():
         found.append("study.yaml: the design differs from the one that its hash was taken of")
     elif designs and folder.hash() not in designs:
-        found.append("study.yaml: no session of the log ran under this design")
+        found.append(f"study.yaml: no session of the log ran under this design{LOST}")
     logged = [entry["environment"] for entry in folder.log.entries() if entry.get("environment")]
     if any(known not in logged for known in folder.environments()):
         found.append("study.yaml: has an environment in which no session of the log ran")
     if designs_of(folder.path) - designs:
-        found.append("search.db: trials ran under a design that sessions.jsonl does not have")
+        text = "search.db: trials ran under a design that sessions.jsonl does not have"
+        found.append(text + LOST)
     if changed := Ledger(folder.path).changed():
         found.append(_named_changed([str(file.relative_to(folder.path)) for file in changed]))
     return found + list(_runs_of_others(folder, designs))
@@ -119,7 +120,7 @@ def _runs_of_others(folder: Folder, designs: set[Any]) -> Iterator[str]:
         strange = [e.job.key for e in endings if e.stamp.get(key, "") not in {*there, ""}]
         if strange:
             first = f"{len(strange)} runs, the first {strange[0]},"
-            yield f"{first} ran under a {what} that sessions.jsonl does not have"
+            yield f"{first} ran under a {what} that sessions.jsonl does not have{LOST}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.inputs.session_log import SessionLog, looks_taken
+from analysis.inputs.session_log import LOST, SessionLog, looks_taken
 
 
 @pytest.fixture
@@ -57,7 +57,8 @@ def test_a_changed_log_says_so_whatever_is_appended_later(log, change, said: str
 def test_a_cut_log_does_not_heal_by_losing_its_hashes(log):
     edit(log, lambda lines: lines[:-1])
     (log.file.parent / "sessions.sha256").unlink()
-    assert log.breaks() == ["sessions.sha256 is missing, which has the hashes of sessions.jsonl"]
+    told = "sessions.sha256 is missing, which has the hashes of sessions.jsonl"
+    assert log.breaks() == [told + LOST]
     log.append(session=2)
     assert "lines before it" in log.breaks()[0]
 
@@ -149,6 +150,6 @@ class TestLooks:
         assert "in the study x" in look["why"]
 
     def test_a_broken_log_may_have_lost_some(self):
-        (look,) = looks_taken([], 8, ["sessions.jsonl:2: lines before it were changed"])
+        (look,) = looks_taken([], 8, ["search.db: is no longer what it was"])
         assert look["unplanned"]
-        assert "looks may be missing" in look["why"]
+        assert look["why"] == "search.db: is no longer what it was"

@@ -11,7 +11,7 @@ import yaml
 from in_process import without_ray, write_study
 
 import study
-from analysis.inputs.session_log import SessionLog
+from analysis.inputs.session_log import LOST, SessionLog
 from analysis.report import analyse
 from study.phases.optuna_storage import open_storage
 from study.reporting import provenance_of
@@ -282,7 +282,7 @@ class TestTampering:
         assert "differs from the one that its hash was taken of" in breaks(folder)[0]
         data["hash"] = folder.computed_hash()
         folder.study_yaml.write_text(yaml.safe_dump(data, sort_keys=False))
-        assert breaks(folder) == ["study.yaml: no session of the log ran under this design"]
+        assert breaks(folder) == [f"study.yaml: no session of the log ran under this design{LOST}"]
         assert answer(folder) == UNPLANNED
 
     @pytest.mark.slow
@@ -308,7 +308,7 @@ class TestTampering:
             assert known.user_attrs["designs"] == [folder.hash()]
         storage.set_study_user_attr(known._study_id, "designs", ["0" * 64])
         told = "search.db: trials ran under a design that sessions.jsonl does not have"
-        assert breaks(folder) == [told]
+        assert breaks(folder) == [told + LOST]
         assert answer(folder) == UNPLANNED
 
     def test_every_run_names_its_design_and_its_line_of_the_log(self, home):
