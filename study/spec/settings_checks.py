@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -35,9 +36,7 @@ def settings_faults(data: Mapping[str, Any], workload: Workload) -> list[Fault]:
 
 def setting_fault(path: Path, name: Any, value: Any, workload: Workload) -> Fault | None:
     """What is wrong with one setting of the workload, if anything."""
-    if name not in workload.hints:
-        if workload.open:
-            return None
+    if name not in workload.hints and not workload.open:
         close = nearest(name, workload.hints)
         return Fault(
             path,
@@ -45,12 +44,24 @@ def setting_fault(path: Path, name: Any, value: Any, workload: Workload) -> Faul
             listing(workload.hints),
             f"`{close}`" if close else "",
         )
-    wrong = types.wrong(name, workload.hints[name], value)
+    wrong = types.wrong(name, workload.hints.get(name, Any), value)
     if wrong is None:
-        return None
-    allowed, remedy = workload.explain(name, value) or wrong
+        return None if _is_finite(value) else _is(path, value, "finite numbers")
+    return _is(path, value, *(workload.explain(name, value) or wrong))
+
+
+def _is(path: Path, value: Any, allowed: str, remedy: str = "") -> Fault:
     shown = repr(value) if isinstance(value, str) else value
     return Fault(path, f"{dotted(path)} is {shown}", allowed, remedy)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether it holds no infinite number, which the study's record, JSON, could not."""
+    try:
+        json.dumps(value, allow_nan=False, default=str)
+    except ValueError:
+        return False
+    return True
 
 
 def searchable(workload: Workload) -> list[str]:

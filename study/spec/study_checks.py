@@ -27,7 +27,10 @@ def study_faults(study: Study, *, data: bool) -> list[Fault]:
         study: with its workload.
         data: look at the datasets too.
     """
-    faults = [*settings_faults(study.declared(), study.trains), *_size_faults(study)]
+    # As written: JSON, as which a study declares itself, has no infinite numbers.
+    written = {"trial": study.trial, "arms": study.arms, "conditions": study.conditions}
+    faults = settings_faults(study.declared() | written, study.trains)
+    faults += _size_faults(study)
     if faults:
         return faults  # what follows would repeat them in other words, or take forever
     faults += search_faults(study, data=data)

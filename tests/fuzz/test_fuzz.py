@@ -57,6 +57,7 @@ STUDIES = {
     "half a character": ("which one?", '"\\ud800"', "half of a character, U+D800"),
     "an escape sequence": ("which one?", '"\\e[31m"', "a control character, U+001B"),
     "megabytes": ("margin: 0.01", "#" * 300_000, "more than 200,000 characters"),
+    "endless epochs": ("epochs: 4", "epochs: .inf", ":3: trial.epochs is inf"),
     "a grid of 59^6": (
         "arms:\n", f"arms:\n  grid: {{{_LEVELS}}}\n",
         "42,180,533,641 arms",

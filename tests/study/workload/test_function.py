@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+import yaml
 
 from study.design.arms import arms_of
 from study.errors import SpecError
@@ -252,6 +254,15 @@ def test_any_setting_is_taken_by_a_function_with_keywords(folder):
     assert space.integral("width")  # by its bounds
     assert not space.integral("rate")
     assert arms_of(study)["heavy"].complete("default", {"rate": 0.1})["width"] == 16
+
+
+@pytest.mark.parametrize("value", [".inf", "-.inf", ".nan", "[1, .inf]"])
+def test_a_number_that_the_record_could_not_hold_is_refused(folder, value: str):
+    """JSON has no sign for it, so that the study would train with something else than it says."""
+    (folder / "my_training.py").write_text("def train(run, **settings): ...")
+    said = f"trial.width is {yaml.safe_load(value)!s}\n  allowed: finite numbers"
+    with pytest.raises(SpecError, match=re.escape(said)):
+        load_study(folder / "own.yaml", overrides=[f"trial.width={value}"])
 
 
 @pytest.mark.parametrize(
