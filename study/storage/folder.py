@@ -14,6 +14,7 @@ import yaml
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
+from analysis.inputs.plain_yaml import MOST_CHARACTERS, Loader
 from analysis.inputs.session_log import SessionLog
 from study.design import RECORDED, Study
 from study.errors import StudyError, dotted, listing, nearest
@@ -276,7 +277,9 @@ class Folder:
 
     def _declared(self) -> dict[str, Any]:
         try:
-            data = yaml.safe_load(self.study_yaml.read_text())
+            with self.study_yaml.open(encoding="utf-8") as file:
+                text = file.read(MOST_CHARACTERS + 1)
+            data = yaml.load(text, Loader)
             environments = data.get("environments", []) if isinstance(data, dict) else None
             listed = isinstance(environments, list)
             if (

@@ -156,7 +156,19 @@ def test_a_design_changed_by_hand_is_refused(tmp_path):
         opened(tmp_path, study(margin=0.3), resume=True)
 
 
-@pytest.mark.parametrize("text", ["{{{", "", "name: f", "\x00"])
+_BOMB = ", ".join(f"&a{i} [{', '.join([f'*a{i - 1}' if i else 'x'] * 9)}]" for i in range(9))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{{", "", "name: f", "\x00", f"id: [{_BOMB}]\nhash: x", "id: " + "9" * 5000 + "\nhash: x",
+        "id: !!python/object/apply:os.getpid []\nhash: x", "id: 2020-13-45\nhash: x",
+        "id: " + "[" * 500 + "]" * 500 + "\nhash: x", "id: &x [*x]\nhash: x",
+        '"\\e[31m": 1\nid: "\\ud800"\nhash: x', "id: x\nhash: x\n#" + "#" * 300_000,
+    ],
+    ids=lambda text: ascii(text)[1:20],
+)  # fmt: skip
 def test_a_damaged_study_file_is_told_and_not_a_traceback(tmp_path, text):
     folder = opened(tmp_path, study())
     folder.study_yaml.write_text(text)
