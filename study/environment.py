@@ -11,6 +11,8 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from study.errors import StudyError
+
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -56,6 +58,17 @@ def gpu_names() -> list[str]:
 
 
 def cache_root() -> Path:
-    """The folder of what can be made again: $CONTRASTIVE_CACHE, else the user's own."""
+    """The folder of what can be made again: $CONTRASTIVE_CACHE, else the user's own.
+
+    Raises:
+        StudyError: it would be in the home folder of a user who does not exist.
+    """
     chosen = os.environ.get("CONTRASTIVE_CACHE")
-    return Path(chosen).expanduser().absolute() if chosen else user_cache_path("contrastive-study")
+    try:
+        folder = Path(chosen) if chosen else user_cache_path("contrastive-study")
+        return folder.expanduser().absolute()
+    except RuntimeError:
+        raise StudyError(
+            f"CONTRASTIVE_CACHE is {chosen}, in the home folder of a user who does not exist\n"
+            "  try: set it to a folder that can be written"
+        ) from None

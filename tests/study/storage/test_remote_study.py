@@ -45,6 +45,12 @@ def tree(folder: Path) -> dict[str, bytes]:
     }
 
 
+def test_a_cache_of_a_user_who_does_not_exist_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("CONTRASTIVE_CACHE", "~nobody-here/x")
+    with pytest.raises(StudyError, match="CONTRASTIVE_CACHE is ~nobody-here/x, in the home folder"):
+        RemoteStudy(address(tmp_path), "s", print)
+
+
 # --- addresses ---------------------------------------------------------------------------------
 
 
