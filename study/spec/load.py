@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -48,7 +48,10 @@ def load_study(
         document, beside = yaml_document.of_data(file, "the study"), FilePath.cwd()
     else:
         document, beside = _read(FilePath(file)), FilePath(file).resolve().parent
-        beside = _as_recorded(document, beside)
+    # What a profile or --set takes out is no mistake where it is asked about; of a study's own
+    # record it is not known what has been taken out.
+    written = None if _is_record(document.data) else frozenset(_values(document.data))
+    beside = _as_recorded(document, beside)
     if not isinstance(document.data, dict):
         message = f"the file holds {kind_of(document.data)}, not a study"
         raise spec_error(
@@ -61,17 +64,22 @@ def load_study(
     if name is not None:
         document.data["name"] = name
         document.places[("name",)] = "--name"
-    study, faults = _checked(document, beside, faults, data=data)
+    study, faults = _checked(document, beside, faults, data=data, written=written)
     if faults:
         raise spec_error(faults, document)
     for title, other in others:
-        _check_other(title, other, beside)
+        _check_other(title, other, beside, written)
     assert study is not None
     return study
 
 
 def _checked(
-    document: yaml_document.Document, beside: FilePath, faults: list[Fault], *, data: bool
+    document: yaml_document.Document,
+    beside: FilePath,
+    faults: list[Fault],
+    *,
+    data: bool,
+    written: frozenset[str] | None,
 ) -> tuple[Study | None, list[Fault]]:
     """The study of a document, and its faults with those that were found before."""
     faults = [*faults, *cross_grids(document)]
@@ -86,7 +94,7 @@ def _checked(
     if study is None or faults:
         faults += settings_checks.settings_faults(document.data, workload)
     else:
-        faults += study_checks.study_faults(study.bind(workload), data=data)
+        faults += study_checks.study_faults(study.bind(workload), data=data, written=written)
     return study, faults
 
 
@@ -99,7 +107,9 @@ def _with_other_profiles(
     return [(name, document.copied()) for name in others]
 
 
-def _check_other(name: str, other: yaml_document.Document, beside: FilePath) -> None:
+def _check_other(
+    name: str, other: yaml_document.Document, beside: FilePath, written: frozenset[str] | None
+) -> None:
     """Refuse a profile that would be refused if it were chosen, before somebody counts on it.
 
     Only for what it writes itself: the rest may wait for a `--set`.
@@ -107,7 +117,7 @@ def _check_other(name: str, other: yaml_document.Document, beside: FilePath) -> 
     own = {place for path, place in other.places.items() if path[:2] == ("profiles", name)}
     faults = apply_profile(other, name)
     if not faults:
-        _, found = _checked(other, beside, [], data=False)
+        _, found = _checked(other, beside, [], data=False, written=written)
         faults = [fault for fault in found if other.place(fault.path) in own]
     if faults:
         raise spec_error(
@@ -119,11 +129,28 @@ def _check_other(name: str, other: yaml_document.Document, beside: FilePath) -> 
 def _as_recorded(document: yaml_document.Document, beside: FilePath) -> FilePath:
     """Make a study file of what a study's folder has; its own code lies where it lay before."""
     data = document.data
-    if not (isinstance(data, dict) and {"id", "hash"} <= data.keys()):
+    if not _is_record(data):
         return beside
     for name in RECORDED:
         data.pop(name, None)
     return FilePath(str(data.pop("beside", beside)))
+
+
+def _is_record(data: Any) -> bool:
+    return isinstance(data, dict) and {"id", "hash"} <= data.keys()
+
+
+def _values(data: Any) -> Iterator[str]:
+    """All values that a study file mentions, but for those that a `when` asks about."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            if key != "when":
+                yield from _values(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _values(value)
+    else:
+        yield str(data)
 
 
 def _read(path: FilePath) -> yaml_document.Document:

@@ -29,8 +29,10 @@ from study.workload import Settings
 _MOST_RUNGS = 1_000_000
 
 
-def search_faults(study: Study, *, data: bool = True) -> list[Fault]:
-    """All faults of `search`, once its single settings are right; `data`: look at the data too."""
+def search_faults(
+    study: Study, *, data: bool = True, written: frozenset[str] | None = None
+) -> list[Fault]:
+    """All faults of `search`, once its single settings are right; as `study_faults`."""
     search = study.search
     if search is None:
         return []
@@ -38,7 +40,7 @@ def search_faults(study: Study, *, data: bool = True) -> list[Fault]:
     if unknown:
         return unknown
     faults = [
-        *_when_faults(study, search),
+        *_when_faults(study, search, written),
         *_first_faults(search),
         *_metric_faults(study, search),
         *_replicate_faults(study, search),
@@ -64,7 +66,7 @@ def _unknown_condition(study: Study, search: Search) -> Iterator[Fault]:
         )
 
 
-def _when_faults(study: Study, search: Search) -> Iterator[Fault]:
+def _when_faults(study: Study, search: Search, written: frozenset[str] | None) -> Iterator[Fault]:
     """Dimensions that wait for a setting, or for a value of it, that never comes."""
     set_by_arms = {name for arm in study.arms.values() for name in arm}
     for name, parameter in search.space.items():
@@ -92,20 +94,26 @@ def _when_faults(study: Study, search: Search) -> Iterator[Fault]:
                     f"when: {{{close}: …}}" if close else "",
                 )
             else:
-                yield from _never_set(study, name, asked, values, path)
+                yield from _never_set(study, name, asked, values, path, written)
 
 
 def _never_set(
-    study: Study, name: str, asked: str, values: list[Any], path: Path
-) -> Iterator[Fault]:
+    study: Study, name: str, asked: str, values: list[Any], path: Path,
+    written: frozenset[str] | None,
+) -> Iterator[Fault]:  # fmt: skip
     """Values that the setting cannot have in any arm, so that the dimension would be lost.
 
-    A value that only an absent arm has is no mistake: `--set arms.NAME=null` takes arms out.
+    A value that only an absent arm has is no mistake: `--set arms.NAME=null` takes arms out. So of
+    a setting that takes any text those values count that the study file mentions somewhere.
     """
     rooms = [study.trains.defaults, study.trial, *study.arms.values(), *study.conditions.values()]
     taken = list(dict.fromkeys(str(room[asked]) for room in rooms if asked in room))
     for value in values:
-        if str(value) not in taken and setting_fault(path, asked, value, study.trains):
+        possible = not setting_fault(path, asked, value, study.trains)
+        if possible and written is not None and isinstance(value, str):
+            any_text = not setting_fault(path, asked, f"no {value}", study.trains)
+            possible = not any_text or value in written
+        if str(value) not in taken and not possible:
             close = nearest(value, taken)
             yield Fault(
                 path,

@@ -20,20 +20,21 @@ from study.spec.settings_checks import settings_faults
 from study.workload import Settings
 
 
-def study_faults(study: Study, *, data: bool) -> list[Fault]:
+def study_faults(study: Study, *, data: bool, written: frozenset[str] | None = None) -> list[Fault]:
     """All faults of a study whose shape is right.
 
     Args:
         study: with its workload.
         data: look at the datasets too.
+        written: all values in the study file, if it is known.
     """
     # As written: JSON, as which a study declares itself, has no infinite numbers.
-    written = {"trial": study.trial, "arms": study.arms, "conditions": study.conditions}
-    faults = settings_faults(study.declared() | written, study.trains)
+    settings = {"trial": study.trial, "arms": study.arms, "conditions": study.conditions}
+    faults = settings_faults(study.declared() | settings, study.trains)
     faults += _size_faults(study)
     if faults:
         return faults  # what follows would repeat them in other words, or take forever
-    faults += search_faults(study, data=data)
+    faults += search_faults(study, data=data, written=written)
     faults += _scope_faults(study)
     faults += _look_faults(study)
     faults += _seed_faults(study)

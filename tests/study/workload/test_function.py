@@ -256,6 +256,33 @@ def test_any_setting_is_taken_by_a_function_with_keywords(folder):
     assert arms_of(study)["heavy"].complete("default", {"rate": 0.1})["width"] == 16
 
 
+WAITING = STUDY.replace(
+    "rate: {low: 0.01, high: 1.0, log: true}",
+    "rate: {low: 0.01, high: 1.0, log: true, when: {kind: heavyy}}",
+)
+
+
+def test_a_text_that_an_option_waits_for_and_no_arm_has_is_a_typo(folder):
+    """The type allows any text, so that only the arms tell."""
+    (folder / "my_training.py").write_text(TRAIN.replace('Literal["plain", "heavy"]', "str"))
+    said = refused(folder, WAITING)
+    assert "own.yaml:" in said
+    assert "`when` of rate waits for kind: heavyy, which it never is" in said
+    assert "try: when: {kind: heavy}" in said
+
+
+def test_a_text_of_an_arm_that_was_taken_out_is_none(folder):
+    (folder / "my_training.py").write_text(TRAIN.replace('Literal["plain", "heavy"]', "str"))
+    third = "  heavier: {kind: heavyy}\n  heavy: {kind"
+    (folder / "own.yaml").write_text(WAITING.replace("  heavy: {kind", third))
+    study = load_study(folder / "own.yaml", overrides=["arms.heavier=null"])
+    assert set(study.arms) == {"plain", "heavy"}
+    recorded = folder / "study.yaml"
+    record = {"id": "x", "hash": "y", "beside": str(folder)} | study.declared()
+    recorded.write_text(yaml.safe_dump(record))
+    assert load_study(recorded).arms == study.arms
+
+
 @pytest.mark.parametrize("value", [".inf", "-.inf", ".nan", "[1, .inf]"])
 def test_a_number_that_the_record_could_not_hold_is_refused(folder, value: str):
     """JSON has no sign for it, so that the study would train with something else than it says."""
