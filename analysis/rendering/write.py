@@ -18,6 +18,7 @@ from analysis.rendering import latex
 from analysis.rendering.html import to_html
 from analysis.rendering.latex import to_latex
 from analysis.rendering.markdown import to_markdown
+from analysis.spreadsheet import inert
 from analysis.tables import Table, tables
 
 
@@ -58,24 +59,8 @@ def to_csv(table: Table) -> str:
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows({key: _inert(cell) for key, cell in row.items()} for row in table.raw)
+    writer.writerows({key: inert(cell) for key, cell in row.items()} for row in table.raw)
     return buffer.getvalue()
-
-
-def _inert(cell: Any) -> Any:
-    """A text that a spreadsheet would run as a formula, behind an apostrophe; numbers as they are.
-
-    Example:
-        >>> _inert("=HYPERLINK(1)"), _inert("-0.5"), _inert(-0.5)
-        ("'=HYPERLINK(1)", '-0.5', -0.5)
-    """
-    if not isinstance(cell, str) or cell[:1] not in ("=", "+", "-", "@", "\t", "\r"):
-        return cell
-    try:
-        float(cell)
-    except ValueError:
-        return "'" + cell
-    return cell
 
 
 def _write(path: Path, text: str) -> None:

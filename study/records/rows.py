@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from analysis.spreadsheet import inert
 from study.records.job import Job
 from study.records.ledger import Ending
 
@@ -60,7 +61,7 @@ def run_row(
         ending.test_reads if ending else 0,
         json.dumps(job.config, sort_keys=True),
         run_ids.get(job.key, ""),
-        ending.failure if ending else "",
+        inert(ending.failure) if ending else "",
         json.dumps(_environment(ending), sort_keys=True) if ending else "",
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from analysis.spreadsheet import FORMULA
 from study.design import (
     Budget,
     Confirm,
@@ -111,10 +112,19 @@ def name_faults(data: dict[str, Any]) -> list[Fault]:
     for room in ("arms", "conditions"):
         if isinstance(data.get(room), dict):
             named += [((room, name), name) for name in data[room]]
+    metrics = data.get("metrics")
     return [
         Fault(path, f"`{_show(name).strip(_QUOTES)}` cannot be a name", _NAME_RULE)
         for path, name in named
         if not (isinstance(name, str) and NAME.fullmatch(name))
+    ] + [
+        Fault(
+            ("metrics", name),
+            f"`{name}` cannot be a metric's name: in results.csv a spreadsheet would run it",
+            "names that begin with a letter, such as val/error",
+        )
+        for name in (metrics if isinstance(metrics, dict) else ())
+        if str(name).startswith(FORMULA)
     ]
 
 

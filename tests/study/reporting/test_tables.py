@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from study.design.study import Study
 from study.records.job import Job, Record, work
 from study.records.ledger import Ending, Ledger
-from study.reporting.tables import write_tables
+from study.records.rows import RUN_COLUMNS
+from study.reporting.tables import run_rows, write_tables
+from study.reporting.verify import _different_rows
 from study.spec.find_workload import resolved
 from study.storage.folder import Folder
 
@@ -37,7 +40,7 @@ def study(metric: object) -> Study:
     )
 
 
-def tables(folder: Path, metric: object) -> Folder:
+def tables(folder: Path, metric: object, failure: str = "") -> Folder:
     """The folder with its tables, after the trials above."""
     s, ledger = study(metric), Ledger(folder)
     for number, (arm, outcome, quality, views, temperature) in enumerate(TRIALS):
@@ -48,7 +51,7 @@ def tables(folder: Path, metric: object) -> Folder:
             folder=str(folder), **training,
         )  # fmt: skip
         record = Record(3, {"val/knn_top1": quality, "views": views}, {})
-        ledger.write(Ending(job, outcome, (record,)))
+        ledger.write(Ending(job, outcome, (record,), failure * (outcome == "failed")))
     winners = {"a": {"temperature": 0.2}, "b": {"temperature": 0.5}}
     Folder(folder).freeze(winners)
     write_tables(Folder(folder), s, {})
@@ -68,6 +71,17 @@ def test_the_pareto_front_of_each_arm_by_itself(tmp_path):
     ]
     assert json.loads(front.config[1])["temperature"] == 0.1
     assert pd.read_csv(folder.runs_csv).value[:2].tolist() == [0.5, 0.6]  # the first metric
+
+
+@pytest.mark.parametrize("failure", ["=HYPERLINK(1)", "+1+1", "-x", "@x", "an error", "-0.5"])
+def test_a_text_that_a_spreadsheet_would_run_is_text(tmp_path, failure: str):
+    folder, s = tables(tmp_path, "val/knn_top1", failure), study("val/knn_top1")
+    (shown,) = pd.read_csv(folder.runs_csv, dtype=str).query("status == 'failed'").failure
+    assert shown == (failure if failure in ("an error", "-0.5") else f"'{failure}")
+    (kept,) = [e.failure for e in Ledger(folder.path).all("search") if e.outcome == "failed"]
+    assert kept == failure
+    rows = run_rows(folder, s, folder.frozen(s), {})  # as --verify computes them
+    assert list(_different_rows(folder.runs_csv, RUN_COLUMNS, rows)) == []
 
 
 def test_one_metric_has_no_front(tmp_path):

@@ -256,6 +256,14 @@ def test_any_setting_is_taken_by_a_function_with_keywords(folder):
     assert arms_of(study)["heavy"].complete("default", {"rate": 0.1})["width"] == 16
 
 
+@pytest.mark.parametrize("name", ["=HYPERLINK(1)", "+x", "-x", "@x"])
+def test_a_metric_that_a_spreadsheet_would_run_is_refused(folder, name: str):
+    said = refused(
+        folder, changed("  test/error: {", f"  {name!r}: {{better: lower}}\n  test/error: {{")
+    )
+    assert f"own.yaml:5: `{name}` cannot be a metric's name" in said
+
+
 WAITING = STUDY.replace(
     "rate: {low: 0.01, high: 1.0, log: true}",
     "rate: {low: 0.01, high: 1.0, log: true, when: {kind: heavyy}}",
