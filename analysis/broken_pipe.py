@@ -52,23 +52,39 @@ def run(main: Callable[[], int]) -> int:
     return code
 
 
-@contextlib.contextmanager
-def outliving_readers() -> Iterator[None]:
-    """Let the block go on when nobody reads, or nothing takes, what it prints any more."""
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (_Outliving(stream) for stream in before)  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        sys.stdout, sys.stderr = before
-
-
-class _Outliving:
-    """A stream whose pipe may close and whose disk may be full; the other one in all else."""
+class Stream:
+    """A stream that is another one in all that it does not do itself."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def printing_to(kind: Callable[[TextIO], Any]) -> Iterator[None]:
+    """Let what the block prints, and the libraries in it, go through streams of a kind."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (kind(stream) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+@contextlib.contextmanager
+def outliving_readers() -> Iterator[None]:
+    """Let the block go on when nobody reads, or nothing takes, what it prints any more."""
+    with printing_to(_Outliving):
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+
+
+class _Outliving(Stream):
+    """A stream whose pipe may close and whose disk may be full."""
 
     def write(self, text: str) -> int:
         with self._dropped_if_lost():
@@ -87,9 +103,6 @@ class _Outliving:
             if error.errno not in (errno.EPIPE, errno.ENOSPC):
                 raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 def _is_writable() -> bool:

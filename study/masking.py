@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
-from collections.abc import Iterator
-from typing import Any, TextIO
+
+from analysis.broken_pipe import Stream, printing_to
 
 MASK = "***"
 # user:password@ of an address; what stands alone before the @ may be a token.
@@ -37,26 +36,14 @@ def masked(text: str) -> str:
     return text
 
 
-class _Masking:
-    """A stream that masks what is written to it, and is the other one in all else."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+class _Masking(Stream):
+    """A stream that masks what is written to it."""
 
     def write(self, text: str) -> int:
         self._stream.write(masked(text))
         return len(text)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
-
-@contextlib.contextmanager
-def masked_output() -> Iterator[None]:
+def masked_output() -> contextlib.AbstractContextManager[None]:
     """Mask what is printed in the block, by libraries too."""
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (_Masking(stream) for stream in before)  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = before
+    return printing_to(_Masking)
