@@ -29,6 +29,7 @@ from rich.console import Console  # noqa: E402
 
 from study.design import Study  # noqa: E402
 from study.errors import StudyError  # noqa: E402
+from study.masking import masked  # noqa: E402
 from study.spec import load_study  # noqa: E402
 from study.workload import (  # noqa: E402
     Diverged,
@@ -139,11 +140,19 @@ def run_study(
             "a study is running in this process\n  try: wait for it, or use another process"
         )
     try:
-        console = Console(quiet=quiet, highlight=False, soft_wrap=True)
+        console = _MaskingConsole(quiet=quiet, highlight=False, soft_wrap=True)
         code, folder = carry_out(request, console)
     finally:
         _ONE_AT_A_TIME.release()
     return _result(study, folder.path, failed=bool(code))
+
+
+class _MaskingConsole(Console):
+    """A console that shows no secrets; in a notebook its lines do not pass through sys.stdout."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        shown = (masked(found) if isinstance(found, str) else found for found in objects)
+        super().print(*shown, **options)
 
 
 def _result(study: Study, folder: Path, *, failed: bool) -> StudyResult:

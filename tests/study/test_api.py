@@ -222,6 +222,17 @@ def test_after_a_failure_another_study_may_run(home, monkeypatch):
     study.run_study(file, resume=True, quiet=True)
 
 
+def test_what_a_study_prints_in_a_notebook_has_no_secrets(home, monkeypatch, capsys):
+    def printing(request, console):
+        console.print("stored at postgresql://me:hunter2@host/db", 1)
+        raise study.Paused("enough")
+
+    monkeypatch.setattr(session, "carry_out", printing)
+    with pytest.raises(study.Paused):
+        study.run_study(write_study(home))
+    assert capsys.readouterr().out == "stored at postgresql://me:***@host/db 1\n"
+
+
 def test_a_result_shows_itself_and_escapes_what_users_wrote(home):
     found = StudyResult(
         study.load_study(write_study(home)),
