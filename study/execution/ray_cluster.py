@@ -52,12 +52,12 @@ def start_ray(address: str | None, study: Study) -> None:
                 runtime_env=_runtime_env(study),
                 **common,
             )
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # on a machine that is too busy Ray raises no more than that
         where = f"at {address}" if address else "on this machine"
-        raise StudyError(
-            f"Ray cannot be started {where}: {first_line(error)}\n"
-            "  allowed: the address of a running cluster, e.g. 127.0.0.1:6379, or none"
-        ) from None
+        hint = "allowed: the address of a running cluster, e.g. 127.0.0.1:6379, or none"
+        if not address:
+            hint = "try: again when the machine is less busy and its disk is not full"
+        raise StudyError(f"Ray cannot be started {where}: {first_line(error)}\n  {hint}") from None
 
 
 def stop_ray() -> None:

@@ -17,6 +17,7 @@ from in_process import execute_here, plain_job
 
 from contrastive.workload import WORKLOAD
 from study.design.study import Resources
+from study.errors import StudyError
 from study.execution.ray_cluster import start_ray
 from study.execution.ray_tune import execute
 from study.execution.resources import Share, share
@@ -150,6 +151,22 @@ def test_a_start_on_this_machine_makes_a_token_unless_the_user_has(monkeypatch, 
     (token,) = tokens
     assert (token is None) == bool(chosen)
     assert chosen or re.fullmatch("[0-9a-f]{64}", token)
+
+
+@pytest.mark.parametrize("kind", [Exception, RuntimeError, OSError, ValueError])
+def test_a_ray_that_does_not_start_is_one_message(monkeypatch, kind):
+    """Of a machine that is too busy Ray says so with a plain Exception."""
+    import ray
+
+    def late(*_: object, **__: object) -> None:
+        raise kind("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", late)
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    said = "Ray cannot be started on this machine: The current node timed out.*\n  try: again"
+    with pytest.raises(StudyError, match=said):
+        start_ray(None, resolved({"name": "t", "arms": {"a": {}}, "confirm": {"seeds": 1}}))
 
 
 @pytest.mark.slow
