@@ -259,18 +259,15 @@ def wait_for(count: int, runs: Path, process: subprocess.Popen) -> None:
         time.sleep(0.05)
 
 
-def raylet_and_workers(process: subprocess.Popen) -> list[int]:
-    """The pids of the process that starts and feeds Ray's workers, and of these."""
+def ray_process(process: subprocess.Popen, name: str) -> int:
+    """The pid of one of the processes that a study has started as Ray."""
+    named = {Path(f"/proc/{pid}/comm").read_text().strip(): pid for pid in children(process.pid)}
+    return named[name]
 
-    def children(pid: int) -> list[int]:
-        threads = Path(f"/proc/{pid}/task").glob("*/children")
-        return [int(child) for file in threads for child in file.read_text().split()]
 
-    def name(pid: int) -> str:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-
-    raylet = next(pid for pid in children(process.pid) if name(pid) == "raylet")
-    return [raylet, *children(raylet)]
+def children(pid: int) -> list[int]:
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for file in threads for child in file.read_text().split()]
 
 
 @pytest.mark.slow
@@ -336,8 +333,8 @@ def test_a_study_survives_its_driver_its_machine_ray_and_an_impatient_user(
     """Each in a session of its own, with trainings under way; the last session ends the study.
 
     SIGKILL to the driver in the search, and its local folder lost with it, but for the store;
-    SIGKILL to Ray's raylet and its workers; Ctrl-C, twice, in the confirmation. The results are
-    those of one training after the other, without Ray.
+    SIGKILL to Ray's raylet and its workers, then to its head; Ctrl-C, twice, in the confirmation.
+    The results are those of one training after the other, without Ray.
     """
     gate, store, cache = Gate(tmp_path), tmp_path / "bucket", tmp_path / "cache"
     file = write_study(tmp_path)
@@ -370,13 +367,23 @@ def test_a_study_survives_its_driver_its_machine_ray_and_an_impatient_user(
 
     process = session(2)
     wait_for(5, away / "runs" / "search", process)
-    for pid in raylet_and_workers(process):  # workers alone would still end what they have
+    raylet = ray_process(process, "raylet")
+    for pid in [raylet, *children(raylet)]:  # workers alone would still end what they have
         os.kill(pid, signal.SIGKILL)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Ray on this machine has died" in err
 
-    process = session(3 + 4)
+    process = session(1)
+    wait_for(6, away / "runs" / "search", process)
+    os.kill(ray_process(process, "gcs_server"), signal.SIGKILL)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 1, err
+    assert "Ray on this machine has died (its raylet or its head)" in err
+    assert "the same command with --resume" in err
+    assert "Traceback" not in err
+
+    process = session(2 + 4)
     wait_for(4, away / "runs" / "confirm", process)
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)
