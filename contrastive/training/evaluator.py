@@ -14,7 +14,7 @@ from contrastive.augmentations import PIPELINES, draw_epoch
 from contrastive.catalogue import metric_name, part
 from contrastive.config import TrainConfig
 from contrastive.data import Dataset, Split
-from contrastive.encoders import SimCLR
+from contrastive.encoders import Inputs, SimCLR
 from contrastive.training.evaluation import (
     Count,
     Predictions,
@@ -24,7 +24,6 @@ from contrastive.training.evaluation import (
     neighbours,
     uniformity,
 )
-from contrastive.training.inputs import Inputs
 
 BATCH = 512
 KNN, LINEAR = "test/knn", "test/linear"  # beginnings of the metrics of both classifiers

@@ -17,7 +17,7 @@ from contrastive.augmentations import PIPELINES, Draws
 from contrastive.config import TrainConfig, needing_labels, selection
 from contrastive.data import Dataset, implied_tau_plus, load_dataset, refuse_unlabelled
 from contrastive.device import waits
-from contrastive.encoders import ENCODERS, SimCLR, build_model
+from contrastive.encoders import ENCODERS, Inputs, SimCLR, build_model
 from contrastive.losses import LOSSES, accepted, loss_named, needs_labels, needs_two_labels
 from contrastive.seeds import derive
 from contrastive.training.batches import Epoch, draw
@@ -25,7 +25,6 @@ from contrastive.training.compiled import Compiled, wanted
 from contrastive.training.evaluation import Count
 from contrastive.training.evaluator import Evaluator, on_device
 from contrastive.training.flops import flops_if_known
-from contrastive.training.inputs import Inputs
 from contrastive.training.length import check_batch_fits, extent, views_per_step
 
 STATE_VERSION = 1

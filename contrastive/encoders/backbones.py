@@ -1,12 +1,11 @@
-"""The encoders, which turn images into representations h and embeddings z."""
+"""The backbones: images to representations h; built in, published or the user's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from contrastive.catalogue import ENCODER_NAMES, PartError, part
 
@@ -74,7 +73,8 @@ def encoder_named(name: str) -> Callable[[int], tuple[nn.Module, int]]:
     return ENCODERS[name] if name in ENCODERS else part("encoders", name, ENCODER_NAMES)
 
 
-def _built(name: str, channels: int) -> tuple[nn.Module, int]:
+def build_backbone(name: str, channels: int) -> tuple[nn.Module, int]:
+    """The backbone of this name, with random weights, and its width; raises PartError."""
     found: Any = encoder_named(name)(channels)
     if name in ENCODERS:
         return found
@@ -85,36 +85,3 @@ def _built(name: str, channels: int) -> tuple[nn.Module, int]:
             "that turns images (B, C, H, W) into (B, width), and that number"
         )
     return found
-
-
-class SimCLR(nn.Module):
-    """A backbone and SimCLR's projection head (width -> width -> projection_dim).
-
-    The head is the preprint's: linear, BatchNorm, ReLU, linear (512→512→128 on ResNet-18).
-    Embeddings are not normalised here: the losses do that, in float32.
-    """
-
-    def __init__(self, encoder: str, channels: int, projection_dim: int) -> None:
-        super().__init__()
-        self.backbone, width = _built(encoder, channels)
-        self.projection_head = nn.Sequential(
-            nn.Linear(width, width, bias=False),
-            nn.BatchNorm1d(width),
-            nn.ReLU(inplace=True),
-            nn.Linear(width, projection_dim),
-        )
-
-    def forward(self, images: Tensor) -> Tensor:
-        """(B, C, H, W) float images -> (B, projection_dim) embeddings z."""
-        return self.projection_head(self.backbone(images))
-
-
-def build_model(encoder: str, channels: int, projection_dim: int, *, seed: int) -> SimCLR:
-    """A model whose initial weights depend on `seed` alone, wherever it is built.
-
-    The weights are drawn on the CPU with the global generator set aside, so that a GPU or an
-    earlier training in the same process cannot change them.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return SimCLR(encoder, channels, projection_dim)
