@@ -141,6 +141,7 @@ class Contrastive:
         "test/knn_worst_class",
         "test/linear_worst_class",
     )
+    keepable = ("features", "encoder")
     first_epoch = 0
     length_settings = ("num_positives", "batch_size")
     data_settings = (*_DATA, "loss", "false_negatives")
@@ -356,12 +357,13 @@ class Contrastive:
         """Train, report each epoch, and continue from what an earlier attempt saved.
 
         Args:
-            run: the study's view of one training: `seed`, `read_test`, `test_epochs`, `folder`,
-                `device`, `threads`, `prepared`, `report`, `stopping`, `diverged`.
+            run: the study's view of one training: `seed`, `read_test`, `test_epochs`, `to_keep`,
+                `folder`, `device`, `threads`, `prepared`, `report`, `keep`, `stopping`, `diverged`.
             settings: what `complete` returned.
         """
         import torch
 
+        from contrastive.training.kept import keep
         from contrastive.training.loop import Diverged, train
 
         torch.set_num_threads(run.threads)
@@ -391,6 +393,8 @@ class Contrastive:
             ):
                 records.append(_record(epoch))
                 _report(run, records[-1], last=epoch.last, earlier=epoch.earlier)
+                if epoch.trained is not None:
+                    keep(run, epoch.trained, settings)
                 if epoch.last:
                     continue
                 stopping = run.stopping

@@ -25,6 +25,7 @@ from contrastive.training.compiled import Compiled, wanted
 from contrastive.training.evaluation import Count
 from contrastive.training.evaluator import Evaluator, on_device
 from contrastive.training.flops import flops_if_known
+from contrastive.training.kept import Trained
 from contrastive.training.length import check_batch_fits, extent, views_per_step
 
 STATE_VERSION = 1
@@ -58,6 +59,7 @@ class EpochRecord:
         state: gives what `train(..., state=...)` needs to continue after this epoch.
         last: whether the training ends with this epoch.
         earlier: in the last record, the test accuracies of earlier epochs that were asked for.
+        trained: in the last record of a training that read the test split.
     """
 
     epoch: int
@@ -66,6 +68,7 @@ class EpochRecord:
     state: Callable[[], dict[str, Any]] = field(repr=False)
     last: bool = False
     earlier: Mapping[int, Mapping[str, Count]] = field(default_factory=dict)
+    trained: Trained | None = field(default=None, repr=False)
 
 
 def train(
@@ -287,6 +290,7 @@ class _Training:
         last = self.finished
         counts: dict[str, Count] = {}
         earlier: dict[int, dict[str, Count]] = {}
+        trained: Trained | None = None
         metrics: dict[str, float] = {} if self.epoch == 0 else {"train/loss": self.mean_loss}
         if self.epoch == 0 and self.config.tau_plus == "auto" and "tau_plus" in self.loss_options:
             metrics["tau_plus"] = self.loss_options["tau_plus"]  # what `auto` came to
@@ -295,6 +299,8 @@ class _Training:
                 found = self.evaluator(self.model, read_test=last and read_test)
             counts = found.counts
             metrics |= found.metrics
+            if found.test is not None:
+                trained = Trained(self.model, self.inputs, self.dataset.classes, found.test)
         if any(self.epoch in epochs for epochs in self.test_epochs.values()):
             weights = self.model.backbone.state_dict()
             self.kept[self.epoch] = {n: w.to("cpu", copy=True) for n, w in weights.items()}
@@ -306,7 +312,7 @@ class _Training:
         if self.flops_per_view is not None:
             metrics["flops"] = float(self.views * self.flops_per_view)
         self.last = metrics
-        return EpochRecord(self.epoch, metrics, counts, self.save, last, earlier)
+        return EpochRecord(self.epoch, metrics, counts, self.save, last, earlier, trained)
 
     def _measured_again(self, epoch: int) -> dict[str, Count]:
         """Test accuracies of a kept encoder: those of a training that had ended there."""

@@ -214,6 +214,8 @@ class Confirm(_Model):
     metrics: Annotated[list[str], Field(min_length=1)]
     # Replicates after which claims are tested; the study ends where all of them are decided.
     looks: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] | None = None
+    # Of the trained models, by names that the workload offers; None: nothing.
+    keep: Annotated[list[str], Field(min_length=1)] | None = None
 
     @property
     def count(self) -> int:
@@ -234,6 +236,15 @@ class Resources(_Model):
     retries: Annotated[int, Field(ge=0)] = 2  # after a lost worker or node
     # Seconds of silence after which a training's worker is ended; auto: by what they took so far.
     patience: Annotated[float, Field(gt=0)] | Literal["auto", "none"] = "auto"
+
+
+class Figures(_Model):
+    """Figures of the report that are drawn only where they are asked for.
+
+    `embedding` lists its arms, all of them if it is empty.
+    """
+
+    embedding: list[str] | None = None
 
 
 RECORDED = ("id", "hash", "environments")  # what `study.yaml` has beside the design
@@ -262,12 +273,22 @@ class Study(_Model):
     looks: Annotated[int, Field(ge=1, le=MOST_RUNS)] = (
         1  # planned looks at the results, the last included
     )
+    figures: Figures | None = None  # of the report, beside those that it always has
     resources: Resources = Resources()
 
     _workload: Workload | None = PrivateAttr(None)
     _arms: Any = PrivateAttr(None)  # of `study.design.arms`
     _number: int | None = PrivateAttr(None)
     _sampler_seed: int | None = PrivateAttr(None)
+
+    @field_validator("figures", mode="before")
+    @classmethod
+    def _figures_by_name(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            value = dict.fromkeys(map(str, value))
+        if not isinstance(value, dict):
+            return value
+        return {name: [] if arms is None else arms for name, arms in value.items()}
 
     def bind(self, workload: Workload) -> Study:
         """This study, with its workload at hand."""

@@ -99,6 +99,7 @@ def _run(
         replicate=job.replicate,
         read_test=job.phase == "confirm",
         test_epochs=job.test_epochs,
+        to_keep=job.to_keep,
         threads=threads,
         prepared=job.data,
         _device=lambda: _device(job),

@@ -54,6 +54,7 @@ def _job(
         folder=str(folder),
         replicate=study.number,
         test_epochs=test_epochs,
+        to_keep=tuple(study.confirm.keep or ()),
     )
 
 

@@ -39,6 +39,8 @@ def plan_lines(study: Study, *, slots: int, pilot: Pilot | None = None) -> Itera
     yield from power_lines(study, pilot)
     yield from _looks_lines(study)
     yield from _split_lines(study)
+    if study.confirm.keep:
+        yield f"note: each run of the confirmation keeps: {', '.join(study.confirm.keep)}"
     yield cost_line(study)
     yield time_line(study, slots, pilot.trial_s, pilot.run_s, measure=True)
 

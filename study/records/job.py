@@ -32,6 +32,7 @@ class Job:
         required: metrics without which it has not finished.
         replicate: the independent search that it belongs to, if there are several.
         test_epochs: epochs of which claims need a test metric besides the last, by metric.
+        to_keep: what the study asks to keep of the trained model.
         training_seed: that the training draws from where it is not `seed`, which names its pair:
             of an arm that trains the same as an earlier one, see `study.design.twin_seed`.
     """
@@ -55,6 +56,7 @@ class Job:
     required: tuple[str, ...] = ()
     replicate: int | None = None
     test_epochs: dict[str, list[int]] = field(default_factory=dict)
+    to_keep: tuple[str, ...] = ()
     training_seed: int | None = None
 
     @property
@@ -139,7 +141,9 @@ def job_from(data: dict[str, Any]) -> Job:
     """The inverse of `Job.plain`."""
     if not isinstance(data["config"], dict) or not isinstance(data.get("drawn", {}), dict):
         raise TypeError("settings are no mapping")
-    tuples = {name: tuple(data[name]) for name in ("decide_at", "required") if name in data}
+    tuples = {
+        name: tuple(data[name]) for name in ("decide_at", "required", "to_keep") if name in data
+    }
     return Job(**(data | tuples))
 
 

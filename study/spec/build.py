@@ -13,6 +13,7 @@ from study.design import (
     Budget,
     Confirm,
     EarlyStopping,
+    Figures,
     Metric,
     Parameter,
     Rechecks,
@@ -74,6 +75,7 @@ _MODELS: dict[Path, type[BaseModel]] = {
     ("search", "rechecks"): Rechecks,
     ("search", "budget"): Budget,
     ("confirm",): Confirm,
+    ("figures",): Figures,
     ("resources",): Resources,
 }
 
@@ -98,6 +100,7 @@ def _is_branch(part: object) -> bool:
             "EarlyStopping",
             "Budget",
             "Rechecks",
+            "Figures",
             "int",
             "float",
             "constrained-int",

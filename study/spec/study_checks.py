@@ -19,6 +19,8 @@ from study.spec.search_checks import search_faults
 from study.spec.settings_checks import settings_faults
 from study.workload import Settings
 
+FEATURES = "features"  # what the figure embedding is drawn from, by its name in confirm.keep
+
 
 def study_faults(study: Study, *, data: bool, written: frozenset[str] | None = None) -> list[Fault]:
     """All faults of a study whose shape is right.
@@ -39,6 +41,7 @@ def study_faults(study: Study, *, data: bool, written: frozenset[str] | None = N
     faults += _look_faults(study)
     faults += _seed_faults(study)
     faults += _gpu_faults(study)
+    faults += _kept_faults(study)
     declared = study.declared()
     faults += [Fault(*f) for f in (*check_claims(declared), *check_published(declared))]
     if not faults:
@@ -288,6 +291,39 @@ def _gpu_faults(study: Study) -> Iterator[Fault]:
             "auto, a number of at most 1, or a whole number",
             f"gpus: {int(gpus)}, or gpus: {int(gpus) + 1}",
         )
+
+
+def _kept_faults(study: Study) -> Iterator[Fault]:
+    """What the workload cannot keep, and figures of what is not kept."""
+    offered, asked = study.trains.keepable, study.confirm.keep or []
+    for name in asked:
+        if name not in offered:
+            close = nearest(name, offered)
+            yield Fault(
+                ("confirm", "keep"),
+                f"confirm.keep has `{name}`, which the workload {study.workload} cannot keep",
+                listing(offered) or "no `keep`: a function keeps files itself, with run.keep",
+                f"`{close}`" if close else "",
+            )
+    if study.figures is None or study.figures.embedding is None:
+        return
+    if offered and FEATURES not in asked:
+        yield Fault(
+            ("figures",),
+            "the figure embedding is drawn from the features of the confirmation's runs, and "
+            "confirm.keep does not ask for them",
+            "figures of what is kept",
+            f"confirm: {{keep: [{', '.join([*asked, FEATURES])}]}}",
+        )
+    for i, arm in enumerate(study.figures.embedding):
+        if arm not in study.arms:
+            close = nearest(arm, study.arms)
+            yield Fault(
+                ("figures", "embedding", i),
+                f"no arm is called {arm}",
+                listing(study.arms),
+                f"`{close}`" if close else "",
+            )
 
 
 def _config_faults(study: Study) -> Iterator[Fault]:

@@ -188,6 +188,10 @@ def schema() -> dict[str, Any]:
     rules = found["$defs"]["EarlyStopping"]["properties"]["rule"]["enum"]
     early = search["properties"]["early_stopping"]
     early["anyOf"] = [{"$ref": "#/$defs/EarlyStopping"}, {"enum": ["none", *rules]}]
+    figures = found["$defs"]["Figures"]["properties"]
+    found["properties"]["figures"] = {
+        "anyOf": [{"$ref": "#/$defs/Figures"}, {"items": {"enum": [*figures]}, "type": "array"}]
+    }
     for model, name in (("Search", "metric"), ("Confirm", "metrics")):
         required = found["$defs"][model].get("required", [])
         found["$defs"][model]["required"] = [key for key in required if key != name]

@@ -21,7 +21,7 @@ from study.errors import StudyError, dotted, listing, nearest
 from study.records import Environment, Ledger, digest, nearest_differences, write_whole
 
 # What may change when a study is resumed: it neither alters a verdict's meaning nor any past run.
-_FREE = ("resources", "beside", "published")
+_FREE = ("resources", "beside", "published", "figures", "confirm.keep")
 # What is written again from the rest, and what is not; `search.db` is put aside and rebuilt.
 _DERIVED = ("runs.csv", "results.csv", "pareto.csv", "report/report.json", "report/report.html")
 _ORIGINAL = ("study.yaml", "winners.json", "sessions.jsonl", "sessions.sha256")
@@ -309,7 +309,7 @@ class Folder:
         found = []
         for key in sorted(old.keys() | new.keys()):
             was, now = old.get(key), new.get(key)
-            if was == now or key.split(".")[0] in _FREE:
+            if was == now or _is_free(key):
                 continue
             if key == "confirm.seeds" and set(was or []) <= set(now or []):
                 continue
@@ -358,7 +358,13 @@ def state_of(holds: Callable[[str], bool]) -> str:
 
 
 def _design_hash(declared: Mapping[str, Any]) -> str:
-    return digest({key: value for key, value in declared.items() if key not in _FREE})
+    confirm = {k: v for k, v in declared["confirm"].items() if not _is_free(f"confirm.{k}")}
+    decides = {**declared, "confirm": confirm}
+    return digest({key: value for key, value in decides.items() if not _is_free(key)})
+
+
+def _is_free(key: str) -> bool:
+    return key in _FREE or key.split(".")[0] in _FREE
 
 
 def _flat(data: Any, at: str = "") -> dict[str, Any]:

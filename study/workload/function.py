@@ -35,6 +35,7 @@ class FunctionWorkload:
     search_metric = ""
     confirm_metrics: Sequence[str] = ()
     test_curves: Sequence[str] = ()
+    keepable: Sequence[str] = ()
     first_epoch = 1
     length_settings: Sequence[str] = ()
     data_settings: Sequence[str] = ()

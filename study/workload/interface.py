@@ -33,6 +33,7 @@ class Workload(Protocol):
         confirm_metrics: that claims may be about unless the study says otherwise.
         test_curves: test metrics that it measures of earlier epochs too, after the last one, where
             `run.test_epochs` asks for them.
+        keepable: what a run of the confirmation can keep where `run.to_keep` asks for it.
         recorded_once: metrics without a value per epoch, by which no trial can be judged.
         first_epoch: 0 where the untrained model is reported too, else 1.
         length_settings: settings, beside `epochs`, on which the number of epochs depends.
@@ -52,6 +53,7 @@ class Workload(Protocol):
     search_metric: str
     confirm_metrics: Sequence[str]
     test_curves: Sequence[str]
+    keepable: Sequence[str]
     recorded_once: frozenset[str]
     first_epoch: int
     length_settings: Sequence[str]

@@ -45,6 +45,8 @@ class Run:
         read_test: whether to report `test/…` metrics; only in the confirmation.
         test_epochs: epochs of which claims need a test metric besides the last, by metric; only of
             metrics that the workload offers in `test_curves`.
+        to_keep: what the study asks to keep of the trained model; only what the workload offers in
+            `keepable`.
         threads: CPU threads to use.
         prepared: what the workload's `prepare` returned in the driver.
 
@@ -61,6 +63,7 @@ class Run:
     replicate: int | None = None
     read_test: bool = False
     test_epochs: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    to_keep: Sequence[str] = ()
     threads: int = 1
     prepared: str = ""
     _home: Path = field(default=Path(), repr=False)

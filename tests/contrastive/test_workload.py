@@ -39,6 +39,7 @@ class Run:
     seed: int = 1
     read_test: bool = True
     test_epochs: dict[str, list[int]] = field(default_factory=dict)
+    to_keep: tuple[str, ...] = ()
     device: str | None = "cpu"
     threads: int = 1
     prepared: str = ""

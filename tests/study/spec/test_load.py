@@ -83,6 +83,27 @@ FAULTS = {
         "confirm:", "resources: {gpus: 2.5}\nconfirm:",
         ["resources.gpus is 2.5", "allowed: auto, a number of at most 1, or", "try: gpus: 2"],
     ),
+    "a figure of features that are not kept": (
+        "confirm:", "figures: [embedding]\nconfirm:",
+        ["embedding is drawn from the features", "try: confirm: {keep: [features]}"],
+    ),
+    "a figure of features beside an encoder": (
+        "  seeds: 3", "  seeds: 3\n  keep: [encoder]\nfigures: {embedding: [contrastive]}",
+        ["try: confirm: {keep: [encoder, features]}"],
+    ),
+    "a figure of an arm that does not exist": (
+        "  seeds: 3", "  seeds: 3\n  keep: [features]\nfigures: {embedding: [debiased_po]}",
+        ["no arm is called debiased_po", "allowed: contrastive, debiased_pos", "`debiased_pos`"],
+    ),
+    "a figure that does not exist": (
+        "confirm:", "figures: [embeding]\nconfirm:",
+        ["unknown key `figures.embeding`", "allowed: embedding", "try: `embedding`"],
+    ),
+    "something that cannot be kept": (
+        "  seeds: 3", "  seeds: 3\n  keep: [feature]",
+        ["confirm.keep has `feature`, which the workload contrastive cannot keep",
+         "allowed: features, encoder", "try: `features`"],
+    ),
     "unknown key": ("confirm:", "confrim: {}\nconfirm:", ["unknown key `confrim`", "`confirm`"]),
     "unknown key in search": (
         "  under: clean", "  undre: clean", ["unknown key `search.undre`", "`under`"],

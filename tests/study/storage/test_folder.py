@@ -56,7 +56,14 @@ def test_a_study_is_found_again_as_it_was(tmp_path):
 def test_the_hash_is_of_the_design_and_not_of_the_machine(tmp_path):
     hashes = {
         opened(tmp_path / str(i), s).hash()
-        for i, s in enumerate([study(), study(resources={"cpus": 2})])
+        for i, s in enumerate(
+            [
+                study(),
+                study(resources={"cpus": 2}),
+                study(figures=["embedding"]),
+                study(confirm={"seeds": 2, "keep": ["features"]}),
+            ]
+        )
     }
     assert len(hashes) == 1
     assert opened(tmp_path / "x", study(margin=0.1)).hash() not in hashes
@@ -71,6 +78,8 @@ def test_the_hash_is_of_the_design_and_not_of_the_machine(tmp_path):
         {"confirm": {"seeds": [1, 2, 9]}},
         {"resources": {"cpus": 2}},
         {"published": {"F1": {"a": 0.7, "b": "~0.8"}}},
+        {"confirm": {"seeds": 3, "keep": ["features"]}},
+        {"figures": ["embedding"]},
         {"search": study().search.model_dump(exclude_none=True) | {"trials_per_arm": 5}},
     ],
 )

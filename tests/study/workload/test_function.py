@@ -94,6 +94,15 @@ def test_settings_come_from_the_signature(folder):
     }  # fmt: skip
 
 
+def test_a_function_keeps_nothing_on_request_and_may_have_figures_of_what_it_keeps(folder):
+    told = refused(folder, changed("confirm: {seeds: 6}", "confirm: {seeds: 6, keep: [features]}"))
+    assert f"{folder / 'own.yaml'}:16: " in told
+    assert "`features`, which the workload my_training:train cannot keep" in told
+    assert "a function keeps files itself, with run.keep" in told
+    (folder / "own.yaml").write_text(STUDY + "figures: [embedding]\n")
+    assert load_study(folder / "own.yaml").figures.embedding == []
+
+
 def test_the_module_is_found_beside_the_study_wherever_the_command_is_run(folder, monkeypatch):
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
