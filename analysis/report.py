@@ -33,6 +33,8 @@ from analysis.report_json import clean
 from analysis.sections import assemble_report
 from analysis.wording import guessed_directions, one_line_verdicts
 
+KEPT = "kept"  # folder of a study with the files that its runs kept
+
 
 def analyse(
     results: str | Path | pd.DataFrame,
@@ -47,6 +49,7 @@ def analyse(
     runs: str | Path | pd.DataFrame | None = None,
     provenance: Mapping[str, Any] | None = None,
     importance: Mapping[str, Any] | None = None,
+    kept: str | Path | None = None,
 ) -> Report:
     """Analyse a table of results.
 
@@ -71,6 +74,8 @@ def analyse(
             number of units, as the caller knows them; `mlflow` where its runs can be browsed
             (`analysis.tables.links`).
         importance: of the searched settings, by arm, in the shape of `study.reporting.importance`.
+        kept: folder of the files that runs kept; features among them give the figure `embedding`
+            and the claims under other evaluations. In a study's folder its own.
 
     Returns:
         What report.json holds, as a dictionary; notebooks show its verdicts.
@@ -107,8 +112,13 @@ def analyse(
         units = units_ended(checked, table_of_runs, declared.replicates)
         shown["looks"] = bound.look(units, declared.planned_n)
         shown["study"] = str(bound.path)
-    shown = clean(shown)
-    return Report(assemble_report(checked, declared, table_of_runs, shown, importance))
+        kept = bound.path / KEPT if kept is None else kept
+    return Report(
+        assemble_report(
+            checked, declared, table_of_runs, clean(shown), importance,
+            None if kept is None else Path(kept),
+        )
+    )  # fmt: skip
 
 
 def write_report(

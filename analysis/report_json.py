@@ -30,11 +30,12 @@ def clean(value: Any) -> Any:
 def differences(
     old: Mapping[str, Any], new: Mapping[str, Any], *, tolerance: float = 1e-9
 ) -> list[str]:
-    """Where two reports disagree, as `path: old -> new`; versions and provenance are left out.
+    """Where two reports disagree, as `path: old -> new`.
 
-    Numbers agree within a relative tolerance.
+    Left out are versions and provenance, and what was computed from kept features: they are no
+    records of the runs. Numbers agree within a relative tolerance.
     """
-    skip = ("versions", "provenance")
+    skip = ("versions", "provenance", "embedding", "robustness")
     return _differences(
         {k: v for k, v in old.items() if k not in skip},
         {k: v for k, v in clean(dict(new)).items() if k not in skip},

@@ -13,6 +13,7 @@ import matplotlib as mpl
 from analysis.figures.comparisons import forest
 from analysis.figures.cost import trade_off
 from analysis.figures.curves import advantage, learning
+from analysis.figures.embedding import embedding
 from analysis.figures.ledger import ledger
 from analysis.figures.scores import estimates, ranks
 from analysis.figures.search import expected_best, parallel, slices, winners
@@ -26,7 +27,13 @@ def draw(report: dict[str, Any]) -> list[Drawing]:
     with mpl.rc_context(RC):
         drawings = [forest(report)]
         drawings += [estimates(report, metric) for metric in report["metrics"][:MOST_METRICS]]
-        drawings += [learning(report), advantage(report), ranks(report), trade_off(report)]
+        drawings += [
+            embedding(report),
+            learning(report),
+            advantage(report),
+            ranks(report),
+            trade_off(report),
+        ]
         drawings += [ledger(report), expected_best(report), winners(report)]
         drawings += [slices(report), parallel(report)]
     return [drawing for drawing in drawings if drawing is not None]

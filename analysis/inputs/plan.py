@@ -48,7 +48,9 @@ class Plan:
     or configuration, None without a plan; `looks` are the planned looks in units, the last one the
     whole plan; `trials` is each arm's, per replicate, None without a search; by the first of
     `search_metrics` its winners were chosen; `space` are the searched settings, each with the
-    values of others (`when`) without which it is not drawn; `published` is what papers printed.
+    values of others (`when`) without which it is not drawn; `published` is what papers printed;
+    `embedding` are the arms of that figure, all of them if it is empty, None where it is not asked
+    for.
     """
 
     name: str | None = None
@@ -78,6 +80,7 @@ class Plan:
     space: Mapping[str, Mapping[str, tuple]] = field(default_factory=dict)
     declared: bool = False
     overridden: tuple[str, ...] = ()
+    embedding: tuple[str, ...] | None = None
 
     @property
     def claimed_costs(self) -> tuple[str, ...]:
@@ -112,8 +115,7 @@ def read_plan(
     confirm, search = (_section(mapping, name, where) for name in ("confirm", "search"))
     _refuse_faults(mapping, better, str(where))
     numbers = {name: mapping.get(name) for name in ("alpha", "margin", "chance")}
-    declared = _checked(_set(numbers), str(where))
-    given = _checked(given, "arguments")
+    declared, given = _checked(_set(numbers), str(where)), _checked(given, "arguments")
     conditions = condition_names(mapping)
     claims = tuple(_claim(c, i, conditions) for i, c in enumerate(mapping.get("claims") or ()))
     without, meanings = Metrics(mapping.get("metrics")), Metrics(mapping.get("metrics"), better)
@@ -144,6 +146,7 @@ def read_plan(
         space=_space(_section(search, "space", where)),
         declared=True,
         overridden=_overridden(declared, given, claims, without, meanings),
+        embedding=_embedding(mapping.get("figures"), arm_names(mapping), where),
         **{**declared, **given},
     )
 
@@ -248,6 +251,31 @@ def _one_of(mapping: Mapping, key: str, allowed: tuple[str, ...], where: _Places
             try_=f"{key}: {near}",
         )
     return said
+
+
+def _embedding(figures: Any, arms: tuple[str, ...], where: _Places) -> tuple[str, ...] | None:
+    """The arms of the figure `embedding`, from `figures: [embedding]` or `{embedding: [arms]}`."""
+    if not figures:
+        return None
+    asked = [figures] if isinstance(figures, str) else figures
+    asked = dict.fromkeys(map(str, asked)) if isinstance(asked, list) else asked
+    drawn = asked.get("embedding") or [] if isinstance(asked, Mapping) else None
+    if drawn is None or set(asked) != {"embedding"} or not isinstance(drawn, list):
+        raise TableError(
+            f"figures is {figures!r}",
+            where=where.of("figures"),
+            allowed="embedding, alone or with a list of arms",
+            try_="figures: [embedding]",
+        )
+    unknown = next((str(arm) for arm in drawn if arms and str(arm) not in arms), None)
+    if unknown is not None:
+        raise TableError(
+            f"figures.embedding has {unknown}, which is no arm",
+            where=where.of("figures", "embedding"),
+            allowed=", ".join(arms),
+            try_=nearest(unknown, arms) or arms[0],
+        )
+    return tuple(dict.fromkeys(map(str, drawn)))
 
 
 def _looks(looks: Any, replicates: int | None, where: _Places) -> tuple[int, ...]:

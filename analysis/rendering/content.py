@@ -17,11 +17,13 @@ SECTIONS = (
     ("answers", "Answers in full"),
     ("estimates", "Scores of every seed"),
     ("training", "Did training help?"),
+    ("embedding", "Representations"),
     ("curves", "Learning curves"),
     ("cost", "Accuracy and cost"),
     ("ledger", "Was the contest equal?"),
     ("missing", "Missing data"),
     ("search", "The search phase"),
+    ("robustness", "Other evaluations (exploratory)"),
     ("secondary", "Secondary analyses"),
     ("tables", "Full tables"),
     ("provenance", "Provenance"),
@@ -43,13 +45,17 @@ FOLD_FROM = 40  # rows of a table that the page shows; longer tables are folded,
 
 
 # Beside declared claims everything that decides none of them is folded.
-FOLDED_TABLES = ("exploratory", "effects", "other_tests", "time_to", "omnibus")
+FOLDED_TABLES = (
+    "exploratory", "effects", "other_tests", "time_to", "omnibus", "robustness",
+    "robustness_choices",
+)  # fmt: skip
 FOLDED_FIGURES = ("ranks", "expected-best", "slices", "parallel")
 NOTHING: dict[str, set[str]] = {"tables": set(), "figures": set()}
 
 
 def content(report, drawings, all_tables) -> dict[str, Any]:
     present = {d.section for d in drawings} | {t.section for t in all_tables} | {"provenance"}
+    present |= {"embedding"} if report["embedding"] else set()  # or why it cannot be drawn
     findings = [c for c in report["comparisons"] if c["condition"] != "pooled"]
     return {
         "report": dict(report),  # of keys alone: templates read an attribute first

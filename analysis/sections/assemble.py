@@ -7,6 +7,7 @@ it. No file is written here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from analysis.inputs import Plan, parse_metric, selected_on
 from analysis.inputs.results_table import Results
 from analysis.inputs.runs_table import environments, units_ended, with_costs
 from analysis.report_json import clean
+from analysis.representations import Kept, embedding, robustness
 from analysis.sections import cost, curves, ledger, ranks, search
 from analysis.sections.design import design, published, versions
 from analysis.sections.scores import (
@@ -40,6 +42,7 @@ def assemble_report(
     runs: pd.DataFrame | None,
     provenance: dict[str, Any],
     importance: Mapping[str, Any] | None = None,
+    kept: Path | None = None,
 ) -> dict[str, Any]:
     """The report as one mapping, in the shape of docs/statistics.md; nan-free."""
     results, notes = with_finals(results)
@@ -96,6 +99,8 @@ def assemble_report(
         "omnibus": ranks.omnibus(scores, arms, conditions, metrics, plan.meanings, plan.alpha),
         "next_study": words.next_study(compared),
         "training_helps": training_helps(scores, arms, conditions, plan.meanings),
+        "embedding": embedding(_kept(kept, results), scores, results, plan, arms),
+        "robustness": robustness(_kept(kept, results), scores, results, plan, compared),
         "curves": curves.curves(results, plan, arms, conditions),
         "cost": cost.cost(results, plan, shown, runs),
         "ledger": ledger.ledger(runs),
@@ -109,6 +114,10 @@ def assemble_report(
     noted = [*results.notes, *notes, *undirected]
     report["warnings"] = warnings_of(report, plan, noted, results.replicates)
     return clean(report)
+
+
+def _kept(folder: Path | None, results: Results) -> Kept | None:
+    return Kept(folder, results.replicates) if folder else None
 
 
 def _claims(plan: Plan, compared: list[dict]) -> list[dict]:

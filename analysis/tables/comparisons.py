@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.inputs import FRACTION
 from analysis.tables.table import NONE, Table, interval, share, table
 from analysis.wording import (
     after_difference,
@@ -184,6 +185,58 @@ def other_tests(records: list[dict]) -> Table:
         ("#Above", posterior("above")),
         ("#ASO ε", lambda c: share(c["aso_epsilon"])),
     )
+
+
+def robustness(found: dict | None) -> list[Table]:
+    """The claims under other evaluations: a row per claim, and one per claim and evaluation."""
+    claims = found["claims"] if found else []
+    choices = [
+        {"claim": c["claim"], "measure": c["measure"], "n": c["n_units"], **row}
+        for c in claims
+        for row in c["rows"]
+    ]
+    return [
+        table(
+            "robustness",
+            "robustness",
+            "Each claim under other evaluations",
+            "Exploratory, and not corrected: the same trained encoders, judged in other ways. A"
+            " claim holds under an evaluation where the mean difference has the claimed sign (an"
+            " equivalence: where it is within the margin), surely where the whole 95 % interval"
+            " does. Differences are of accuracies, in percentage points, as the contrast is"
+            " written.",
+            claims,
+            ("Claim", lambda c: c["claim"]),
+            ("Metric declared", lambda c: numbers.base_metric(c["metric"])),
+            ("#Difference", lambda c: difference(c["declared_difference"], FRACTION)),
+            ("#Holds in", lambda c: f"{c['holds']} of {c['choices']}" if c["choices"] else NONE),
+            ("#surely in", lambda c: str(c["surely"]) if c["choices"] else NONE),
+            ("Least", lambda c: _extreme(c["least"]) if c["least"] else c["reason"]),
+            ("Largest", lambda c: _extreme(c["largest"]) if c["largest"] else NONE),
+        ),
+        table(
+            "robustness_choices",
+            "robustness",
+            "Every evaluation",
+            "kNN: the k nearest training images vote exp(cos / t), k up to the training images of"
+            " a class. Probes are linear classifiers on standardised features, with penalty λ."
+            " Epochs: the last evaluated ones, on the split that their metric names.",
+            choices,
+            ("Claim", lambda c: c["claim"]),
+            ("Evaluation", lambda c: c["label"]),
+            ("#n", lambda c: str(c["n"])),
+            ("#Difference", lambda c: difference(c["mean_difference"], FRACTION)),
+            (
+                "#95 % interval",
+                lambda c: interval(c["ci_low"], c["ci_high"], lambda v: difference(v, FRACTION)),
+            ),
+            ("Holds", lambda c: "surely" if c["surely"] else "yes" if c["holds"] else "no"),
+        ),
+    ]
+
+
+def _extreme(row: dict) -> str:
+    return f"{difference(row['mean_difference'], FRACTION)} ({row['label']})"
 
 
 def _verdict(c: dict) -> str:

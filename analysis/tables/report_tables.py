@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.tables.comparisons import comparisons, effects, other_tests, published
+from analysis.tables.comparisons import comparisons, effects, other_tests, published, robustness
 from analysis.tables.cost import time_to, trade_off
 from analysis.tables.curves import epochs_apart
 from analysis.tables.ledger import ledger, runs
@@ -38,6 +38,7 @@ def tables(report: dict[str, Any]) -> list[Table]:
         search(report["search"]),
         winners(report["search"]),
         importance(report["search"]),
+        *robustness(report["robustness"]),
         omnibus(report["omnibus"]),
         dropped(report),
         runs(report["runs"], (report["provenance"] or {}).get("mlflow")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from analysis.inputs import FRACTION
 from analysis.wording import numbers
 from analysis.wording import sentences as words
 
@@ -20,6 +21,8 @@ def paragraphs(report: Mapping[str, Any], section: str) -> list[Paragraph]:
         "curves": _curves,
         "cost": _cost,
         "search": _search,
+        "embedding": _embedding,
+        "robustness": _robustness,
     }
     return list(writers[section](report)) if section in writers else []
 
@@ -172,6 +175,54 @@ def _curves(report: Mapping[str, Any]) -> Iterator[Paragraph]:
     for c in report["comparisons"]:
         if c["kind"] == "curve" and c.get("early_minus_late"):
             yield c["claim"], words.early_minus_late(c)
+
+
+def _embedding(report: Mapping[str, Any]) -> Iterator[Paragraph]:
+    found = report["embedding"]
+    if not found:
+        return
+    if found["reason"]:
+        yield "", f"The figure `embedding` cannot be drawn: {found['reason']}."
+    for arm in found["arms"]:
+        if arm["reason"] and not found["reason"]:
+            yield "", f"{arm['arm']} is not drawn: {arm['reason']}."
+    if found["left_out"]:
+        yield "", f"Not drawn, since six arms fit: {', '.join(found['left_out'])}."
+
+
+def _robustness(report: Mapping[str, Any]) -> Iterator[Paragraph]:
+    found = report["robustness"]
+    if not found:
+        return
+    for c in found["claims"]:
+        yield c["claim"], _held(c)
+    if found["thinned"]:
+        (bank, test), (all_bank, all_test) = found["thinned"]["kept"], found["thinned"]["images"]
+        yield (
+            "",
+            f"Features of {bank:,} of {all_bank:,} training and {test:,} of {all_test:,} test"
+            " images were kept, so that accuracies differ a little from those of the runs.",
+        )
+    if found["unused"]:
+        first = found["unused"][0]
+        rest = len(found["unused"]) - 1
+        yield (
+            "",
+            f"Left out, with its pair: {first['arm']}, {first['condition']}, seed {first['seed']},"
+            f" whose features are {first['why']}{f'; and {rest} more runs' if rest else ''}.",
+        )
+
+
+def _held(c: Mapping[str, Any]) -> str:
+    if not c["choices"]:
+        return f"not evaluated again: {c['reason']}."
+    least, largest = (c[key] for key in ("least", "largest"))
+    low, high = (numbers.difference(row["mean_difference"], FRACTION) for row in (least, largest))
+    return (
+        f"holds in {c['holds']} of {c['choices']} evaluations, in {c['surely'] or 'none'} of them"
+        f" with its whole 95 % interval; from {low} ({least['label']}) to {high} points"
+        f" ({largest['label']})."
+    )
 
 
 def _search(report: Mapping[str, Any]) -> Iterator[Paragraph]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from contrastive.encoders.backbones import build_backbone
@@ -109,7 +109,8 @@ def save_encoder(
     }
     weights |= {"mean": inputs.mean.cpu().contiguous(), "std": inputs.std.cpu().contiguous()}
     description = {"settings": dict(settings), "about": dict(about)}
-    save_file(weights, file, {"format": _FORMAT, "description": json.dumps(description)})
+    metadata = {"format": _FORMAT, "description": json.dumps(description)}
+    file.write_bytes(save(weights, metadata))  # a full disk is an OSError, as everywhere else
 
 
 def load_encoder(path: str | Path, *, device: torch.device | str = "cpu") -> Encoder:

@@ -284,6 +284,7 @@ class Study(_Model):
     @field_validator("figures", mode="before")
     @classmethod
     def _figures_by_name(cls, value: Any) -> Any:
+        value = [value] if isinstance(value, str) else value
         if isinstance(value, list):
             value = dict.fromkeys(map(str, value))
         if not isinstance(value, dict):

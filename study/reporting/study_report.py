@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import TableError
-from analysis.report import write_report
+from analysis.report import KEPT, write_report
 from study.errors import StudyError
 from study.records import Ledger
 from study.reporting.importance import importances
@@ -38,6 +38,7 @@ def report_on(folder: Folder, *, out: Path | None = None) -> dict[str, Any]:
             runs=folder.runs_csv,
             provenance=provenance_of(folder),
             importance=importances(study, Ledger(folder.path, forgiving=True)),
+            kept=folder.path / KEPT,
             out=out or folder.report,
         )
     except TableError as error:

@@ -190,7 +190,11 @@ def schema() -> dict[str, Any]:
     early["anyOf"] = [{"$ref": "#/$defs/EarlyStopping"}, {"enum": ["none", *rules]}]
     figures = found["$defs"]["Figures"]["properties"]
     found["properties"]["figures"] = {
-        "anyOf": [{"$ref": "#/$defs/Figures"}, {"items": {"enum": [*figures]}, "type": "array"}]
+        "anyOf": [
+            {"$ref": "#/$defs/Figures"},
+            {"enum": [*figures]},
+            {"items": {"enum": [*figures]}, "type": "array"},
+        ]
     }
     for model, name in (("Search", "metric"), ("Confirm", "metrics")):
         required = found["$defs"][model].get("required", [])
