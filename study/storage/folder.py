@@ -358,9 +358,10 @@ def state_of(holds: Callable[[str], bool]) -> str:
 
 
 def _design_hash(declared: Mapping[str, Any]) -> str:
-    confirm = {k: v for k, v in declared["confirm"].items() if not _is_free(f"confirm.{k}")}
-    decides = {**declared, "confirm": confirm}
-    return digest({key: value for key, value in decides.items() if not _is_free(key)})
+    decides = {key: value for key, value in declared.items() if not _is_free(key)}
+    if isinstance(confirm := decides.get("confirm"), Mapping):  # a damaged record has anything
+        decides["confirm"] = {k: v for k, v in confirm.items() if not _is_free(f"confirm.{k}")}
+    return digest(decides)
 
 
 def _is_free(key: str) -> bool:

@@ -220,7 +220,7 @@ def test_a_disk_that_does_not_give_a_file_is_one_message(here, monkeypatch, caps
 
         return read
 
-    for method in ("read_text", "read_bytes"):
+    for method in ("read_text", "read_bytes", "open"):
         monkeypatch.setattr(Path, method, failing(getattr(Path, method)))
     for name in ("report", "verify", "show", "list"):
         assert COMMANDS[name]() == (2 if name in ("report", "verify") else 0)
