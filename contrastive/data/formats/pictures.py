@@ -81,7 +81,7 @@ def size_of(stream: IO[bytes]) -> tuple[int, int]:
             warnings.simplefilter("ignore")
             picture = Image.open(stream)
             turned = picture.getexif().get(ExifTags.Base.Orientation, 1) in _ON_ITS_SIDE
-    except Exception as error:
+    except Exception as error:  # as above: Pillow raises nearly anything
         raise ValueError(f"not a whole picture ({error})") from error
     return picture.size[::-1] if turned else picture.size
 
